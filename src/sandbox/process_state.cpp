@@ -93,6 +93,7 @@ ProcessState read_process_state(pid_t process, const Tracer& tracer, bool thorou
     state.caught = mask_of(line_of(text, "SigCgt:")) & ~kOfTheLibrary;
     state.filters = line_of(text, "Seccomp_filters:");
     state.peak_kib = number(line_of(text, "VmHWM:"));
+    state.own_kib = number(line_of(text, "RssAnon:"));
     state.threads = number(line_of(text, "Threads:"));
   }
   if (!thorough) return state;

@@ -23,6 +23,7 @@ struct ProcessState {
   int64_t threads = 0;                    // as counted by the kernel
   int64_t switches = 0;  // involuntary ones of all threads so far; this and peak_kib change and are never compared
   int64_t peak_kib = 0;
+  int64_t own_kib = 0;  // memory that it shares with nobody, now; never compared either
 };
 
 // Reads the state of a stopped process. `thorough` also reads limits and mappings, which takes ten times as long.

@@ -522,7 +522,7 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries, con
   times.waited_ns = waited_ns_ - waited;
   times.cpu_ns = cpu_ns_ - cpu;
   times.threads = static_cast<int>(seen_.cores.size());
-  times.peak_kib = seen_.peak_kib;
+  times.peak_kib = seen_.peak_kib, times.own_kib = seen_.own_kib;
   if (tracer_->trap_status() == 0) return times;
   // The reason, from the worker's answer; everything written since is ignored.
   Json outcome = ask({{"do", "outcome"}});

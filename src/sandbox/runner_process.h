@@ -86,6 +86,7 @@ struct RunTimes {
   int64_t cpu_ns = 0;       // CPU time of all its threads together
   int threads = 0;          // number of its threads
   int64_t peak_kib = 0;
+  int64_t own_kib = 0;             // memory that the process shares with nobody, afterwards
   std::optional<Failure> refused;  // by the candidate: nothing ran, and the process can be used further
   // On a GPU only.
   int64_t device_ns = 0;          // of the calls, by the device's events, which the candidate's process reads

@@ -17,7 +17,7 @@ namespace fk {
 
 // Called by the traced process: stops its first thread, and with it the others. The tracer can read `status`. Always
 // called from one place, at one depth of the stack: where the first call came from, all others must come from.
-[[gnu::noinline]] void trap(uint64_t status);
+[[gnu::noinline, gnu::noclone]] void trap(uint64_t status);
 
 class Tracer {
  public:

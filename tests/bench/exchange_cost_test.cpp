@@ -113,6 +113,9 @@ TEST(CallsAlone, AGainCountsAsFarAsItExistsAlone) {
   EXPECT_LT(half.speedup_interval().low, 20.0 / 15);
   EXPECT_GT(half.speedup_interval().low, 1.2);
   EXPECT_NEAR(half.speedup(), 20.0 / 15, 0.02) << "not the factor of two that the batch has";
+  EXPECT_NEAR(half.candidate.median, 10e3, 10) << "as measured";
+  // More than in the batch: the error of these times does not matter.
+  EXPECT_EQ(limited(alone(21e3, 19.5e3, 6e3), 20e3, 19.3e3).verdict, SpeedVerdict::kFaster);
   // Nothing of it.
   PairedResult none = limited(alone(21e3, 21e3), 20e3, 11e3);
   EXPECT_EQ(none.verdict, SpeedVerdict::kUnresolved);

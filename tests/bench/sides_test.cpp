@@ -73,11 +73,11 @@ TEST(EmptyKernel, TakesEveryCallAndWritesNothing) {
 TEST(Cold, MemoryOfItsOwnIsNotRankedFaster) {
   TimingResult result;
   result.paired.verdict = SpeedVerdict::kFaster;
-  result.baseline_peak_kib = 40'000;
-  result.candidate_peak_kib = 40'900;
+  result.baseline_own_kib = 4'000;
+  result.candidate_own_kib = 4'900;
   refuse_private_memory(result);
   EXPECT_EQ(result.paired.verdict, SpeedVerdict::kFaster) << "its code";
-  result.candidate_peak_kib = 48'000;
+  result.candidate_own_kib = 12'000;
   refuse_private_memory(result);
   EXPECT_EQ(result.paired.verdict, SpeedVerdict::kUnresolved);
   EXPECT_NE(result.paired.invalid.find("7.8 MiB"), std::string::npos) << result.paired.invalid;

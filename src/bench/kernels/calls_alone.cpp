@@ -90,20 +90,22 @@ bool CallsAlone::wants_more(std::span<const std::vector<TimePair>> launches) con
 void CallsAlone::limit(PairedResult& result, const PairedSamples& samples, const PairedSamples& control,
                        PairedOptions& options) const {
   if (empty() || result.verdict != SpeedVerdict::kFaster) return;  // there is no gain to check
-  const double of_candidate = result.candidate.median, of_baseline = result.baseline.median;
-  const double missing = of_baseline - of_candidate - gain_ns(), error = error_ns();
+  const Summary of_candidate = result.candidate, of_baseline = result.baseline;
+  const double missing = of_baseline.median - of_candidate.median - gain_ns(), error = error_ns();
   // `error` is two standard errors. If not surely something is missing, one is added: with two, honest gains of a few
   // percent would not be ranked.
   const bool only_in_batch = missing > 1.5 * error;
-  options.could_hide_ns += only_in_batch ? error : std::max(0.0, missing) + error / 2;
-  // What surely is missing alone is charged to the candidate, so that it is missing from the speed-up, too.
-  result = compare_paired(only_in_batch ? charged(samples, missing) : samples, control, options);
+  // A gain alone that is larger makes up for the error. What is missing is charged to the candidate, so that it is
+  // missing from the speed-up, too; the times stay as measured.
+  options.could_hide_ns += only_in_batch ? error : std::max(0.0, std::min(missing, 0.0) + error / 2);
+  result = compare_paired(charged(samples, std::max(0.0, missing)), control, options);
+  result.candidate = of_candidate;
   if (result.verdict == SpeedVerdict::kFaster) return;
   result.verdict = SpeedVerdict::kUnresolved;
   const OfSides alone = alone_ns();
-  const std::string times =
-      fmt::format("In a batch a call takes {:.1f} us and the baseline's {:.1f} us, alone {:.1f} and {:.1f} us",
-                  of_candidate * 1e-3, of_baseline * 1e-3, alone[kCandidate] * 1e-3, alone[kBaseline] * 1e-3);
+  const std::string times = fmt::format(
+      "In a batch a call takes {:.1f} us and the baseline's {:.1f} us, alone {:.1f} and {:.1f} us",
+      of_candidate.median * 1e-3, of_baseline.median * 1e-3, alone[kCandidate] * 1e-3, alone[kBaseline] * 1e-3);
   if (only_in_batch)
     result.invalid = times + ": its calls are faster only in a batch, so the time is not ranked.";
   else

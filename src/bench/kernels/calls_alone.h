@@ -41,8 +41,8 @@ class CallsAlone {
   double gain_ns() const;
   double error_ns() const;
 
-  // Reduces a gain by what may exist only in a batch, on a CPU: what surely does is added to the candidate's times, what
-  // may do so to `could_hide_ns`. A gain that is then too small is not ranked, and `result.invalid` says why.
+  // Reduces a gain, and the speed-up, by what exists only in a batch, on a CPU. The error of that is added to
+  // `could_hide_ns`. A gain that is then too small is not ranked, and `result.invalid` says why.
   void limit(PairedResult& result, const PairedSamples& samples, const PairedSamples& control,
              PairedOptions& options) const;
 

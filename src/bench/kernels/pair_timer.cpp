@@ -150,8 +150,7 @@ class PairTimer {
 
   // Starts the processes of a launch and maps weights and the memory of calls.
   void start(int launch) {
-    // The physical pages make one memory faster than another, by 1 to 2 % here, as long as it exists. So the sides
-    // rotate from launch to launch, and in three launches each uses every memory once.
+    // The physical pages make one memory 1 to 2 % faster than another. In three launches each side uses every one once.
     writers_ = handed_round(places_, launch);
     check_->begin_launch();
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
@@ -316,8 +315,7 @@ class PairTimer {
                           [&](int slot, size_t tensor) { return inputs_.pieces(slot, tensor); });
   }
 
-  // The data that a slot's memory is filled with and compared with. On a GPU the data is staged there, and only the
-  // shapes are used.
+  // What a slot's memory is filled and compared with; on a GPU, where data is staged, only its shapes are used.
   const CallData& shapes_of(int slot) { return on_gpu() ? inputs_.base() : inputs_.current(slot); }
 
   // All three sides on the same new inputs, in random order. Outputs are checked after all have returned.
@@ -439,6 +437,8 @@ class PairTimer {
     // Decided after the calls have returned; on a CPU sealed memory and a stopped process give the same guarantee.
     if (side == kCandidate && on_gpu() && !r.failure() && secret_number() % 4 == 0) check_on_gpu(r, calls, t);
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
+    int64_t& own_kib = side == kCandidate ? result_.candidate_own_kib : result_.baseline_own_kib;
+    own_kib = std::max(own_kib, t.own_kib);
     Dropped dropped = !on_gpu() && t.core_was_taken(std::min(options_.threads, usable_cores()), exchange_.typical_ns())
                           ? Dropped::kContextSwitch
                           : Dropped::kNo;

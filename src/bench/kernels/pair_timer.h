@@ -66,6 +66,7 @@ struct TimingResult {
   int64_t prepare_ns = 0;         // of the candidate
   int64_t baseline_peak_kib = 0;  // of the whole process
   int64_t candidate_peak_kib = 0;
+  int64_t baseline_own_kib = 0, candidate_own_kib = 0;  // shared with nobody, most after a sample
   std::vector<Protection> protections;
   int64_t elements_checked = 0;  // elements of timed outputs
   int calls_judged = 0;          // timed calls that were compared completely with the oracle
