@@ -21,7 +21,7 @@ thread_local bool inside_parallel_for = false;
 class BridgedOperator;
 
 struct HostCall {
-  Context& ctx;
+  Context ctx;
   BridgedOperator& op;
   Args args;
 };
@@ -117,41 +117,12 @@ class BridgedOperator final : public ForeignOperator {
       states_.push_back({.name = s.name.c_str(), .kind = static_cast<int32_t>(s.kind), .view = {}});
   }
 
-  void forward(Context& ctx, Args args) override {
-    std::array<fk_view, kMaxArgs> list;
-    HostCall host{ctx, *this, args};
-    fk_attention_metadata attention;
-    fk_context context{.host = &host,
-                       .threads = ctx.pool.threads(),
-                       .parallel_for = &host_parallel_for,
-                       .scratch = &host_scratch,
-                       .device = ctx.stream == nullptr ? FK_CPU : FK_CUDA,
-                       .stream = ctx.stream,
-                       .attention = nullptr,
-                       .states = nullptr,
-                       .num_states = 0,
-                       .reference = &host_reference};
-    // L1 kernels get everything as arguments; only blocks and operators with states use the batch.
-    if (ctx.attention != nullptr && (op_.level > 1 || !states_.empty())) {
-      attention = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
-                   fk::to_abi(ctx.attention->slot_mapping)};
-      context.attention = &attention;
-    }
-    if (!ctx.states.empty()) {
-      FK_CHECK(ctx.states.size() == states_.size());
-      for (size_t i = 0; i < states_.size(); ++i) states_[i].view = fk::to_abi(ctx.states[i]);
-      context.states = states_.data();
-      context.num_states = static_cast<int64_t>(states_.size());
-    }
-    Sentence sentence;
-    sentence[0] = 0;
-    Arena::Mark scratch = ctx.arena.mark();
-    int failed = table_.forward(object_, &context, fill(list, args), args.size(), sentence.data(), sentence.size());
-    ctx.arena.release(scratch);
-    check(failed, sentence, "failed");
-  }
+  void forward(Context& ctx, Args args) override;
+  std::unique_ptr<ReadyCall> ready(const Context& ctx, Args args) override;
 
  private:
+  friend class BridgedCall;
+  friend class ReadyBridgedCall;
   using Sentence = std::array<char, 256>;
 
   static const fk_view* fill(std::array<fk_view, kMaxArgs>& list, Args args) {
@@ -181,6 +152,77 @@ class BridgedOperator final : public ForeignOperator {
   std::vector<StateSpec> state_specs_;
   std::vector<fk_state> states_;  // names are those of state_specs_; views those of the call
 };
+
+// One call in the form of the C interface.
+class BridgedCall {
+ public:
+  // `states`: as many as the context has; their views are filled in.
+  BridgedCall(BridgedOperator& op, const Context& ctx, Args args, std::span<fk_state> states)
+      : op_(op),
+        host_{ctx, op, args},
+        context_{.host = &host_,
+                 .threads = ctx.pool.threads(),
+                 .parallel_for = &host_parallel_for,
+                 .scratch = &host_scratch,
+                 .device = ctx.stream == nullptr ? FK_CPU : FK_CUDA,
+                 .stream = ctx.stream,
+                 .attention = nullptr,
+                 .states = nullptr,
+                 .num_states = 0,
+                 .reference = &host_reference} {
+    BridgedOperator::fill(list_, args);
+    // L1 kernels get everything as arguments; only blocks and operators with states use the batch.
+    if (ctx.attention != nullptr && (op.op_.level > 1 || !states.empty())) {
+      attention_ = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
+                    fk::to_abi(ctx.attention->slot_mapping)};
+      context_.attention = &attention_;
+    }
+    if (ctx.states.empty()) return;
+    FK_CHECK(ctx.states.size() == states.size());
+    for (size_t i = 0; i < states.size(); ++i) states[i].view = fk::to_abi(ctx.states[i]);
+    context_.states = states.data();
+    context_.num_states = static_cast<int64_t>(states.size());
+  }
+  BridgedCall(const BridgedCall&) = delete;
+  BridgedCall& operator=(const BridgedCall&) = delete;
+
+  void make() {
+    sentence_[0] = 0;
+    Arena& arena = host_.ctx.arena;
+    const Arena::Mark scratch = arena.mark();
+    const int failed =
+        op_.table_.forward(op_.object_, &context_, list_.data(), host_.args.size(), sentence_.data(), sentence_.size());
+    arena.release(scratch);
+    if (failed != 0) [[unlikely]]
+      op_.check(failed, sentence_, "failed");
+  }
+
+ private:
+  BridgedOperator& op_;
+  HostCall host_;
+  fk_context context_;
+  fk_attention_metadata attention_;
+  std::array<fk_view, kMaxArgs> list_;
+  BridgedOperator::Sentence sentence_;
+};
+
+class ReadyBridgedCall final : public ReadyCall {
+ public:
+  ReadyBridgedCall(BridgedOperator& op, const Context& ctx, Args args)
+      : states_(op.states_), call_(op, ctx, args, states_) {}
+
+ private:
+  void run() override { call_.make(); }
+
+  std::vector<fk_state> states_;
+  BridgedCall call_;
+};
+
+void BridgedOperator::forward(Context& ctx, Args args) { BridgedCall(*this, ctx, args, states_).make(); }
+
+std::unique_ptr<ReadyCall> BridgedOperator::ready(const Context& ctx, Args args) {
+  return std::make_unique<ReadyBridgedCall>(*this, ctx, args);
+}
 
 int host_reference(void* host, char* error, size_t error_size) {
   auto* call = static_cast<HostCall*>(host);

@@ -155,6 +155,60 @@ std::vector<const ImplementationInfo*> DispatchNode::implementations() const {
   return list;
 }
 
+// Calls of an implementation with the size class of these.
+int64_t& DispatchNode::count_of(Slot& slot, Args args) {
+  const int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
+  const auto size_class = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1)));
+  return slot.calls[std::min<size_t>(kSizeClasses - 1, size_class)];
+}
+
+// For compositions, the operators they call wait for the device.
+bool DispatchNode::waits_for_device(const Slot& slot) const {
+  return device_.kind != DeviceKind::kCpu && !slot.info->any_device && debug_sync();
+}
+
+// A call by an implementation of this program, or by any other one if it has to wait for the device.
+class DispatchNode::OwnCall final : public ReadyCall {
+ public:
+  OwnCall(const DispatchNode& node, const Slot& slot, Operator& implementation, Context& ctx, Args args)
+      : node_(node),
+        implementation_(implementation),
+        ctx_(ctx),
+        args_(args),
+        waits_for_(node.waits_for_device(slot) ? slot.info : nullptr) {}
+
+ private:
+  void run() override {
+    if (waits_for_ == nullptr) return node_.forward(implementation_, ctx_, args_);
+    call_and_wait(node_, *waits_for_, args_, [&] { node_.forward(implementation_, ctx_, args_); });
+  }
+
+  const DispatchNode& node_;
+  Operator& implementation_;
+  Context& ctx_;
+  const Args args_;
+  const ImplementationInfo* waits_for_;
+};
+
+std::unique_ptr<ReadyCall> DispatchNode::ready(Context& ctx, Args args) {
+  check_call(*this, args, device_.kind);
+  FK_CHECK(ctx.observer == nullptr, "a call that is made later has no observer");
+  for (Slot& slot : slots_) {
+    Operator& implementation = made(slot);
+    if (!implementation.refuse(args).empty()) continue;
+    std::unique_ptr<ReadyCall> call;
+    if (slot.foreign != nullptr && !waits_for_device(slot)) {
+      Context own = ctx;
+      if (!own.states.empty()) own.states = own.states.subspan(first_state_, num_states_);
+      call = slot.foreign->ready(own, args);
+    }
+    if (call == nullptr) call = std::make_unique<OwnCall>(*this, slot, implementation, ctx, args);
+    call->count_in(count_of(slot, args));
+    return call;
+  }
+  throw Error("No implementation of {} takes ({}): {}", info_.name, call_text(info_, args), refusal(args));
+}
+
 void DispatchNode::call(Context& ctx, Args args) {
   check_call(*this, args, device_.kind);
   if (ctx.observer != nullptr && !ctx.observer->before_call(*this, ctx, args)) return;
@@ -164,15 +218,12 @@ void DispatchNode::call(Context& ctx, Args args) {
     if (ctx.observer != nullptr && spans == nullptr && slot.info->fused) continue;
     Operator& implementation = made(slot);
     if (!implementation.refuse(args).empty()) continue;
-    int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
-    slot.calls[std::min<size_t>(kSizeClasses - 1, static_cast<size_t>(std::bit_width(static_cast<uint64_t>(
-                                                      std::max<int64_t>(rows, 1) - 1))))] += is_trial() ? 0 : 1;
+    count_of(slot, args) += is_trial() ? 0 : 1;
     if (spans != nullptr) {
       forward(implementation, ctx, args);
       return spans->after_call(*this, slot.info->name);
     }
-    // For compositions, the operators they call wait for the device.
-    if (device_.kind == DeviceKind::kCpu || slot.info->any_device || !debug_sync()) [[likely]]
+    if (!waits_for_device(slot)) [[likely]]
       return forward(implementation, ctx, args);
     return call_and_wait(*this, *slot.info, args, [&] { forward(implementation, ctx, args); });
   }

@@ -23,6 +23,7 @@ class DispatchNode : public Node {
 
   std::vector<const ImplementationInfo*> implementations() const override;
   void call(Context& ctx, Args args) override;
+  std::unique_ptr<ReadyCall> ready(Context& ctx, Args args) override;
   std::string refusal(Args args) const override;
   const ImplementationInfo* chosen(Args args) const override;
   void count_dispatches(std::vector<DispatchCount>& counts) const override;
@@ -39,6 +40,7 @@ class DispatchNode : public Node {
   void bind_own(const std::vector<View>& params, const Lookup& weight) override;
 
  private:
+  class OwnCall;
   static constexpr size_t kSizeClasses = 24;
   struct Slot {
     const ImplementationInfo* info;
@@ -48,6 +50,8 @@ class DispatchNode : public Node {
   };
 
   Operator& made(Slot& slot) const;
+  static int64_t& count_of(Slot& slot, Args args);
+  bool waits_for_device(const Slot& slot) const;
   void bind_slot(Slot& slot) const;
   bool a_part_has_a_candidate() const;
   bool has_candidate_between_ranks() const;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ops/contract.h"
+#include "ops/node.h"
 
 namespace fk {
 
@@ -26,6 +27,11 @@ class ForeignOperator {
   virtual void name_states(std::span<const StateSpec> states) { static_cast<void>(states); }
   // The context has exactly those states.
   virtual void forward(Context& ctx, Args args) = 0;
+  // The same, to be made later, where that costs less; else none. `args` must stay valid as long as the result is used.
+  virtual std::unique_ptr<ReadyCall> ready(const Context& ctx, Args args) {
+    static_cast<void>(ctx), static_cast<void>(args);
+    return nullptr;
+  }
 };
 
 class ForeignKernel {

@@ -34,6 +34,25 @@ struct DispatchCount {
   int64_t calls = 0;
 };
 
+// A call that is made many times: which implementation takes it was decided before, and what it needs is in place, so
+// that make() costs little more than the kernel.
+class ReadyCall {
+ public:
+  virtual ~ReadyCall() = default;
+
+  void make() {
+    ++*count_;
+    run();
+  }
+  void count_in(int64_t& count) { count_ = &count; }
+
+ protected:
+  virtual void run() = 0;
+
+ private:
+  int64_t* count_ = nullptr;
+};
+
 class Node {
  public:
   Node(const OperatorInfo& info, std::string path, Fields init)
@@ -58,6 +77,8 @@ class Node {
   virtual std::vector<const ImplementationInfo*> implementations() const = 0;
   // A whole call: every argument of forward, outputs included.
   virtual void call(Context& ctx, Args args) = 0;
+  // The same, to be made later. `ctx` and `args` must stay valid as long as the result is used.
+  virtual std::unique_ptr<ReadyCall> ready(Context& ctx, Args args) = 0;
   // Why each implementation refuses such a call; empty if one supports it.
   virtual std::string refusal(Args args) const = 0;
   // The implementation that takes such a call.

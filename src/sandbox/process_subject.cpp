@@ -100,7 +100,7 @@ std::optional<Failure> ProcessSubject::refusal(const CallData& shapes) {
   int inputs = process_->map(memory.inputs()), written = process_->map(memory.written(0));
   CallPlan plan = memory.plan(0, inputs, written);
   process_->plan(std::span(&plan, 1));
-  std::optional<Failure> refused = process_->refusal(0);
+  std::optional<Failure> refused = process_->refusal();
   process_->unmap(inputs);
   process_->unmap(written);
   return process_->failure() ? process_->failure() : refused;

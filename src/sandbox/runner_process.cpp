@@ -429,12 +429,13 @@ void RunnerProcess::plan(std::span<const CallPlan> calls) {
                                   {"slots", ref(m->slot_mapping)},
                                   {"page_size", m->page_size}};
   }
+  doing_ = "in refuse";
   ask({{"do", "plan"}, {"calls", list}});
 }
 
-std::optional<Failure> RunnerProcess::refusal(int id) {
+std::optional<Failure> RunnerProcess::refusal() {
   doing_ = "in refuse";
-  return refusal_in(ask({{"do", "ask"}, {"id", id}}));
+  return refusal_in(ask({{"do", "ask"}}));
 }
 
 void RunnerProcess::touch(const TensorRef& tensor, uint8_t pattern) {

@@ -124,10 +124,10 @@ class RunnerProcess {
   int map(const SharedTensors& tensors);  // must outlive the mapping
   void unmap(int segment);
   int64_t bind(std::span<const TensorRef> params);  // returns the time of prepare in ns
-  // Calls are numbered from 0; earlier plans are discarded.
+  // Calls are numbered from 0; earlier plans are discarded. Which implementation takes each one is decided here.
   void plan(std::span<const CallPlan> calls);
-  // Whether the candidate refuses the call; nothing runs.
-  std::optional<Failure> refusal(int id);
+  // Whether the candidate refuses one of the planned calls now; nothing runs.
+  std::optional<Failure> refusal();
   // Makes the calls. On the CPU their inputs may be written before this: the process is stopped and cannot read them.
   // On return it is stopped again, so that its outputs cannot change before the next request.
   RunTimes run(std::span<const int> calls, const RunMode& mode = {});

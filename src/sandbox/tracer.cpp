@@ -45,22 +45,13 @@ Tracer::Place Tracer::place_of(pid_t thread) {
 #endif
 }
 
-// Whether a thread stopped in trap(), called by the runner, and not at a trap of the candidate: that would end its
+// Whether a thread stopped at the trap() of the runner, and not at one of the candidate: that would end its
 // sample early. The first one comes before the candidate is loaded.
 bool Tracer::is_our_trap(pid_t thread) {
   const Place place = place_of(thread);
   if (!trap_place_) trap_place_ = place;
   return place == *trap_place_;
 }
-
-#if defined(__x86_64__)
-void trap(uint64_t status) { asm volatile("int3" : : "a"(status) : "memory"); }
-#elif defined(__aarch64__)
-void trap(uint64_t status) {
-  register uint64_t x0 asm("x0") = status;
-  asm volatile("brk #0x1fb7" : : "r"(x0) : "memory");  // a number that compilers do not use for their own traps
-}
-#endif
 
 Tracer::~Tracer() {
   if (process_ > 0 && !ended_) {

@@ -15,9 +15,17 @@
 
 namespace fk {
 
-// Called by the traced process: stops its first thread, and with it the others. The tracer can read `status`. Always
-// called from one place, at one depth of the stack: where the first call came from, all others must come from.
-[[gnu::noinline, gnu::noclone]] void trap(uint64_t status);
+// Called by the traced process: stops its first thread, and with it the others. The tracer can read `status`. Called
+// from one place only, at one depth of the stack: where the first trap was, all others must be. Inline, so that the
+// process goes on behind it without reading a return address, which a candidate could change.
+[[gnu::always_inline]] inline void trap(uint64_t status) {
+#if defined(__x86_64__)
+  asm volatile("int3" : : "a"(status) : "memory");
+#elif defined(__aarch64__)
+  register uint64_t x0 asm("x0") = status;
+  asm volatile("brk #0x1fb7" : : "r"(x0) : "memory");  // a number that compilers do not use for their own traps
+#endif
+}
 
 class Tracer {
  public:

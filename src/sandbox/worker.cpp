@@ -45,10 +45,14 @@ Json error_answer(const std::exception& e) {
   return {{out_of_memory ? "out_of_memory" : "error", e.what()}};
 }
 
-struct PreparedCall {
+// Everything that a call needs, so that a timed one only runs the kernel: what the runner does there, a candidate that
+// makes its calls itself would save.
+struct WorkerCall {
   std::vector<OptView> args;
   std::vector<View> states;
   std::optional<AttentionMetadata> attention;
+  std::optional<Context> context;
+  std::unique_ptr<ReadyCall> ready;  // none if the candidate refuses it
 };
 
 class Worker {
@@ -104,7 +108,7 @@ class Worker {
     if (what == "unmap") return unmap(body);
     if (what == "bind") return bind(body);
     if (what == "plan") return plan(body);
-    if (what == "ask") return ask(body);
+    if (what == "ask") return ask();
     if (what == "order") return take_orders(body);
     if (what == "outcome") return outcome_;
     if (what == "queue") return queue(body);
@@ -135,7 +139,7 @@ class Worker {
 
   Json unmap(const Json& body) {
     int segment = body.at("segment").get<int>();
-    calls_.clear();
+    forget_calls();
     segments_.erase(segment);
     return Json::object();
   }
@@ -151,13 +155,22 @@ class Worker {
   }
 
   Json plan(const Json& body) {
-    calls_.clear();
-    for (const Json& call : body.at("calls")) calls_.push_back(planned(call));
+    forget_calls();
+    for (const Json& call : body.at("calls")) {
+      calls_.push_back(planned(call));
+      ready_.push_back(calls_.back()->ready.get());
+    }
     return Json::object();
   }
 
-  PreparedCall planned(const Json& body) const {
-    PreparedCall call;
+  void forget_calls() {
+    ready_.clear();
+    calls_.clear();
+  }
+
+  std::unique_ptr<WorkerCall> planned(const Json& body) {
+    auto made = std::make_unique<WorkerCall>();
+    WorkerCall& call = *made;
     for (const Json& place : body.at("args")) call.args.push_back(maybe_at(place));
     for (const Json& place : body.at("states")) call.states.push_back(at(place));
     auto group = [&](const Json& g) {
@@ -173,24 +186,27 @@ class Worker {
     if (auto attention = body.find("attention"); attention != body.end())
       call.attention = {group(attention->at("decode")), group(attention->at("prefill")), at(attention->at("slots")),
                         attention->at("page_size").get<int64_t>()};
-    return call;
+    call.context.emplace(Context{.pool = *pool_,
+                                 .arena = arena_,
+                                 .attention = call.attention ? &*call.attention : nullptr,
+                                 .states = call.states,
+                                 .stream = device_calls_ ? device_runtime(device_).stream() : nullptr});
+    if (is_taken(call.args)) call.ready = root_->ready(*call.context, call.args);
+    return made;
   }
 
-  // Whether the candidate would refuse a call, before it is made.
-  Json ask(const Json& body) {
-    if (!candidate_) return Json::object();
-    std::unique_ptr<ForeignOperator> object = candidate_->create(root_->init());
-    std::string_view why = object->refuse(calls_.at(body.at("id").get<size_t>()).args);
-    return why.empty() ? Json::object() : Json{{"refused", why}};
+  // Whether the candidate takes such a call. The baseline takes every one, or throws.
+  bool is_taken(Args args) const {
+    if (!candidate_) return true;
+    const ImplementationInfo* chosen = root_->chosen(args);
+    return chosen != nullptr && chosen->foreign != nullptr;
   }
 
-  int64_t candidate_calls() const {
-    std::vector<DispatchCount> counts;
-    root_->count_dispatches(counts);
-    int64_t n = 0;
-    for (const DispatchCount& c : counts)
-      if (c.implementation == "candidate") n += c.calls;
-    return n;
+  // Whether the candidate refuses one of the planned calls, now.
+  Json ask() {
+    for (const auto& call : calls_)
+      if (!is_taken(call->args)) return refusal(*call);
+    return Json::object();
   }
 
   WorkerStatus carry_out(Order order, std::span<const int32_t> entries) {
@@ -202,33 +218,29 @@ class Worker {
     // The judge shares this core, and we may have interrupted it before it went to sleep; otherwise it would continue
     // in the middle of a long call.
     sched_yield();
-    for (int32_t id : entries) make_call(calls_.at(static_cast<size_t>(id)));
-    if (!refused(entries.size())) return WorkerStatus::kDone;
-    outcome_ = refusal(calls_.at(static_cast<size_t>(entries.front())));
+    for (int32_t id : entries) {
+      ReadyCall* call = ready_.at(static_cast<size_t>(id));
+      if (call == nullptr) return refused(*calls_[static_cast<size_t>(id)]);
+      make(*call);
+    }
+    return WorkerStatus::kDone;
+  }
+
+  void make(ReadyCall& call) {
+    arena_.reset();
+    call.make();
+  }
+
+  WorkerStatus refused(const WorkerCall& call) {
+    outcome_ = refusal(call);
     return WorkerStatus::kRefused;
   }
-
-  void make_call(PreparedCall& call) {
-    arena_.reset();
-    Context ctx{.pool = *pool_,
-                .arena = arena_,
-                .attention = call.attention ? &*call.attention : nullptr,
-                .states = call.states,
-                .stream = device_calls_ ? device_runtime(device_).stream() : nullptr};
-    root_->call(ctx, call.args);
-  }
-
-  // Whether the candidate ran fewer than `calls` calls since the last check. Done for baselines too, so that both sides
-  // take equally long.
-  bool refused(size_t calls) {
-    int64_t before = std::exchange(taken_, candidate_calls());
-    return candidate_ && taken_ - before != static_cast<int64_t>(calls);
-  }
-  Json refusal(const PreparedCall& call) const {
+  // The reason comes from a new object: the one that made the calls may give none when it is asked again.
+  Json refusal(const WorkerCall& call) const {
     return {{"refused", candidate_->create(root_->init())->refuse(call.args)}};
   }
 
-  DeviceCall device_call(PreparedCall& call) {
+  DeviceCall device_call(WorkerCall& call) {
     DeviceCall made;
     for (size_t i = 0; i < call.args.size(); ++i)
       if (call.args[i])
@@ -240,15 +252,17 @@ class Worker {
           made.inputs.push_back(range_of(v));
       made.inputs.push_back(range_of(m->slot_mapping));
     }
-    made.forward = [this, &call] { make_call(call); };
+    made.forward = [this, &call] { make(*call.ready); };
     return made;
   }
 
   Json queue(const Json& body) {
-    queued_.clear();
-    for (const Json& id : body.at("calls")) queued_.push_back(&calls_.at(id.get<size_t>()));
     std::vector<DeviceCall> calls;
-    for (PreparedCall* call : queued_) calls.push_back(device_call(*call));
+    for (const Json& id : body.at("calls")) {
+      WorkerCall& call = *calls_.at(id.get<size_t>());
+      if (call.ready == nullptr) return refusal(call);
+      calls.push_back(device_call(call));
+    }
     device_calls_->queue(std::move(calls), {.key = body.at("key").get<uint64_t>(),
                                             .hold = body.at("hold").get<bool>(),
                                             .cold = body.at("cold").get<bool>()});
@@ -257,9 +271,7 @@ class Worker {
 
   WorkerStatus go() {
     device_calls_->go();
-    if (!refused(queued_.size())) return WorkerStatus::kDone;
-    outcome_ = refusal(*queued_.front());
-    return WorkerStatus::kRefused;
+    return WorkerStatus::kDone;
   }
 
   Json device_times() {
@@ -290,12 +302,74 @@ class Worker {
   std::unique_ptr<ThreadPool> pool_;
   Arena arena_;
   std::unique_ptr<Node> root_;
-  std::vector<PreparedCall> calls_;
+  std::vector<std::unique_ptr<WorkerCall>> calls_;
+  std::vector<ReadyCall*> ready_;  // of calls_, next to each other
   const int32_t* order_ = nullptr;
   Json outcome_ = Json::object();            // of the last order that failed or was refused
   std::optional<DeviceCalls> device_calls_;  // on a GPU only
-  std::vector<PreparedCall*> queued_;
-  int64_t taken_ = 0;  // calls made by the candidate
+};
+
+// What the process does between two traps.
+class Service {
+ public:
+  // `hello` answers the first time, when the candidate has been loaded.
+  Service(int channel, const Json& open, std::unique_ptr<Worker> worker, Json hello)
+      : channel_(channel),
+        open_(open),
+        worker_(std::move(worker)),
+        hello_(std::move(hello)),
+        usable_(worker_ != nullptr) {}
+
+  // False if the process has to end. Not inlined, or a compiler may write the code of the first time, and its trap,
+  // apart.
+  [[gnu::noinline]] bool go_on(WorkerStatus& status) {
+    if (loaded_ && usable_)
+      if (std::optional<WorkerStatus> done = worker_->carry_out_order()) {
+        status = *done;
+        return true;
+      }
+    status = WorkerStatus::kDone;
+    return loaded_ ? answer_request() : load();
+  }
+  int exit_code() const { return exit_code_; }
+
+ private:
+  bool load() {
+    loaded_ = true;
+    try {
+      if (usable_) worker_->load(open_);
+    } catch (const std::exception& e) {
+      hello_.update(error_answer(e));
+      usable_ = false;
+    }
+    return send_message(channel_, hello_) || end(1);
+  }
+
+  bool answer_request() {
+    Message request;
+    if (!usable_) return end(1);
+    if (receive_message(channel_, -1, request) != Received::kMessage) return end(0);
+    Json answer;
+    try {
+      answer = worker_->handle(request);
+    } catch (const std::exception& e) {
+      answer = error_answer(e);
+    }
+    answer["nonce"] = request.body.at("nonce");
+    return send_message(channel_, answer) || end(0);
+  }
+
+  bool end(int code) {
+    exit_code_ = code;
+    return false;
+  }
+
+  const int channel_;
+  const Json& open_;
+  std::unique_ptr<Worker> worker_;
+  Json hello_;
+  bool usable_, loaded_ = false;
+  int exit_code_ = 0;
 };
 
 }  // namespace
@@ -331,41 +405,15 @@ int serve_requests(int channel, const Json& open, Json hello) {
   } catch (const std::exception& e) {
     answer = error_answer(e);
   }
-  bool usable = worker != nullptr, loaded = false;
+  answer["nonce"] = begin.body.at("nonce");
+  answer["protections"] = std::move(protections);
+  Service service(channel, open, std::move(worker), std::move(answer));
   auto status = WorkerStatus::kDone;
-  for (;;) {
-    // The process runs only between two traps. Its state at the first one is the reference for later checks, and so is
-    // the place of the trap: there is no other call of trap().
-    trap(static_cast<uint64_t>(status));
-    if (!loaded) {
-      loaded = true;
-      try {
-        if (usable) worker->load(open);
-      } catch (const std::exception& e) {
-        answer = error_answer(e);
-        usable = false;
-      }
-      answer["nonce"] = begin.body.at("nonce");
-      answer["protections"] = protections;
-      if (!send_message(channel, answer)) return 1;
-      continue;
-    }
-    if (!usable) return 1;
-    status = WorkerStatus::kDone;
-    if (std::optional<WorkerStatus> done = worker->carry_out_order()) {
-      status = *done;
-      continue;
-    }
-    Message request;
-    if (receive_message(channel, -1, request) != Received::kMessage) return 0;
-    try {
-      answer = worker->handle(request);
-    } catch (const std::exception& e) {
-      answer = error_answer(e);
-    }
-    answer["nonce"] = request.body.at("nonce");
-    if (!send_message(channel, answer)) return 0;
-  }
+  // The process runs only between two traps. Its state at the first one is the reference for later checks, and so is
+  // the place of the trap: this is the only one.
+  do trap(static_cast<uint64_t>(status));
+  while (service.go_on(status));
+  return service.exit_code();
 }
 
 }  // namespace fk

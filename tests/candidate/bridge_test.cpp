@@ -209,6 +209,34 @@ TEST_F(SwappedModel, ARefusedCallGoesToTheBaseline) {
   }
 }
 
+// Which implementation takes a call is asked once; then it is made with the data of the moment, and counted.
+TEST_F(SwappedModel, AReadyCallIsMadeAgainAndAgain) {
+  std::string text = source("softmax",
+                            "mutable int asked_ = 0;\n"
+                            "const char* refuse(fk::Args args) const override {\n"
+                            "  if (++asked_ > 2) throw fk::Error(\"asked again\");\n"
+                            "  return args[0].size(0) > 2 ? \"too many rows\" : nullptr;\n}",
+                            "out.ptr<float>()[0] = 40 + x.ptr<float>()[0];");
+  const OperatorInfo& softmax = Registry::instance().at("softmax");
+  swap_in({folder_.candidate("softmax", text)}, folder_.options());
+  std::unique_ptr<Node> node = softmax.build({}, {});
+  Arena arena;
+  Context ctx{.pool = pool_, .arena = arena};
+  for (int64_t rows : {2, 3}) {
+    Tensor x({rows, 4}, DType::kF32), out({rows, 4}, DType::kF32);
+    std::vector<OptView> args = {x.view(), out.view()};
+    std::unique_ptr<ReadyCall> call = node->ready(ctx, args);
+    for (int i = 0; i < 5; ++i) {
+      std::fill_n(x.ptr<float>(), rows * 4, static_cast<float>(i));
+      call->make();
+      EXPECT_EQ(out.ptr<float>()[0], rows == 2 ? 40.0f + static_cast<float>(i) : 0.25f);
+    }
+  }
+  std::vector<DispatchCount> counts = collect_dispatches(*node);
+  ASSERT_EQ(counts.size(), 2u);
+  for (const DispatchCount& d : counts) EXPECT_EQ(d.calls, 5) << d.implementation;
+}
+
 TEST(Swap, SaysWhatDoesNotBuild) {
   WorkFolder folder;
   CandidateFile file = folder.candidate("rms_norm", rms_norm_with("int x = ;"));

@@ -38,7 +38,7 @@ inline std::vector<RunnerDispatch> dispatches_since(const std::vector<RunnerDisp
 
 // The calls that one process was asked for in a launch, beside those it counted. They differ if the candidate took over
 // the loop that calls it, to save what the loop costs. A candidate could change the counters too; it would have to find
-// them.
+// them. On a GPU events time the calls, so that replacing the loop gains nothing.
 class OrderedCalls {
  public:
   void begin(std::vector<RunnerDispatch> counted) { before_ = std::move(counted), ordered_ = 0; }

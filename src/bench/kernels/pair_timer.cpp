@@ -497,9 +497,10 @@ class PairTimer {
       const OrderedCalls& ordered = ordered_[static_cast<size_t>(side)];
       const std::vector<RunnerDispatch> since = ordered.since(process(side).dispatches());
       add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches, since);
-      // On a GPU the runner's loop is not timed, so that replacing it gains nothing.
-      if (std::optional<Failure> other = ordered.compare(since, root_->info().name); other && !on_gpu())
+      if (std::optional<Failure> other = on_gpu() ? std::nullopt : ordered.compare(since, root_->info().name))
         process(side).fail(*other);
+      // A model asks before every call; here it was asked before the first one.
+      if (std::optional<Failure> refused = process(side).refusal()) process(side).fail(*refused);
       note_failure(side);
     }
   }
@@ -508,9 +509,8 @@ class PairTimer {
   // change the speed of a process by 1 % on some machines. The second launch always, half of the later ones, drawn
   // now: no process knows before whether it will be judged.
   void judge_again() {
-    const bool drawn = result_.samples.size() <= 2 || secret_number() % 2 == 0;
-    if (result_.failure || was_judged_ || !drawn) return;
-    result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
+    if (!result_.failure && !was_judged_ && (result_.samples.size() <= 2 || secret_number() % 2 == 0))
+      result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
   }
 
   void finish() {
