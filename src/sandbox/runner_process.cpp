@@ -526,8 +526,7 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries, con
   times.peak_kib = seen_.peak_kib, times.own_kib = seen_.own_kib;
   if (tracer_->trap_status() == 0) return times;
   // The reason, from the worker's answer; everything written since is ignored.
-  Json outcome = ask({{"do", "outcome"}});
-  times.refused = refusal_in(outcome);
+  times.refused = refusal_in(ask({{"do", "outcome"}}));
   if (!times.refused && !failure_)
     fail({Verdict::kTampered, "The runner stopped in the middle of its work without giving a reason."});
   return times;
