@@ -35,9 +35,9 @@ using BaselineRatios = std::map<std::string, double>;
 
 class CallTruth {
  public:
-  // `tree` has the dtype judged; `data` must live as long as this object. `exact`: sums over the data are exact; if the
-  // reference confirms it and the baseline agrees, only the rounding of the output is allowed. `typical`: the joined
-  // ratios() of typical calls.
+  // `tree` has the dtype judged; `data` must live as long as this object, and `reference` keep its weights. `exact`:
+  // sums over the data are exact; if the reference confirms it and the baseline agrees, only the rounding of the output
+  // is allowed. `typical`: the joined ratios() of typical calls.
   CallTruth(const Node& tree, const Workload& workload, const CallData& data, Reference& reference,
             const CallOutcome& baseline, bool exact, const BaselineRatios& typical = {});
 
@@ -64,17 +64,31 @@ class CallTruth {
   };
   const std::vector<Item>& items() const { return items_; }
 
+  // A part of check(). In a composition an element may also be off by three times what rounding the results of the
+  // operators inside moves it; this is computed only for a result that would be refused.
+  Comparison compare_item(const Item& item, const Tensor& got) const;
+
  private:
   CallCheckResult check_items(const CallOutcome& outcome) const;
+  // Rounds the results of the operators inside once more; false if that was done often enough.
+  bool round_again() const;
   std::optional<CallFault> check_own_rule(const CallOutcome& outcome) const;
 
   const Node& tree_;
+  const Workload workload_;
   const CallData& data_;
+  Reference& reference_;
   Expected expected_;
   std::vector<Item> items_;
   std::string unusable_;
   BaselineRatios ratios_;
+  // The farthest that each element of an item was moved by rounding, and how often it was done.
+  mutable std::vector<std::vector<double>> moved_;
+  mutable int rounded_ = 0;
 };
+
+// The item's tensor among the results of a reference.
+const View& reference_in(const Expected& expected, const CallTruth::Item& item);
 
 // The tensor of an outcome that belongs to an item; null if it is missing.
 const Tensor* written_tensor(const CallOutcome& outcome, const CallTruth::Item& item);

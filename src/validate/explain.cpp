@@ -28,11 +28,6 @@ bool all_zero(const View& v) {
   return v.numel() > 0 && std::all_of(bytes, bytes + v.size_bytes(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-const View& reference_in(const Expected& expected, const CallTruth::Item& item) {
-  return item.state >= 0 ? expected.states[static_cast<size_t>(item.state)].view()
-                         : expected.args[static_cast<size_t>(item.arg)]->view();
-}
-
 // A replay returns what was right in an earlier call, or the same in all of them. Two wrong outputs may agree by
 // chance: an embedding that gives every token the row of the first one, and two calls with the same first token.
 std::optional<Explanation> of_earlier_call(const View& v, const CallTruth::Item& item,
@@ -60,7 +55,7 @@ std::optional<Explanation> explain(const CallTruth& truth, const CallOutcome& ou
   for (const CallTruth::Item& item : truth.items()) {
     const Tensor* got = written_tensor(outcome, item);
     if (got == nullptr || !(got->view().spec() == item.spec)) return std::nullopt;
-    if (compare(*got, item.reference, item.bounds, item.before).ok()) continue;
+    if (truth.compare_item(item, *got).ok()) continue;
     const View& v = *got;
     if (item.before != nullptr && same_bits(v, *item.before))
       return Explanation{"It is as it was before the call: nothing was written to it."};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "validate/inner_rounding.h"
 
 namespace fk {
 namespace {
@@ -123,7 +124,12 @@ void Reference::bind(std::span<const Tensor> params) {
 
 void Reference::replace(size_t i, const Tensor& param) { widen(param, params_[i], pool_); }
 
-Expected Reference::compute(const CallData& data) {
+Expected Reference::compute_rounded(const CallData& data, DType dtype, uint64_t seed) {
+  InnerRounding rounding(dtype, seed);
+  return compute(data, &rounding);
+}
+
+Expected Reference::compute(const CallData& data, CallObserver* observer) {
   Expected expected;
   for (const auto& given : data.given) {
     expected.args.emplace_back();
@@ -141,7 +147,8 @@ Expected Reference::compute(const CallData& data) {
     expected.args.back().emplace(spec);
   }
   Arena arena;
-  Context ctx{.pool = pool_, .arena = arena, .attention = &data.batch->attention(), .states = states};
+  Context ctx{
+      .pool = pool_, .arena = arena, .attention = &data.batch->attention(), .states = states, .observer = observer};
   tree_->call(ctx, expected.views());
   return expected;
 }

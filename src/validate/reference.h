@@ -32,9 +32,13 @@ class Reference {
   void replace(size_t i, const Tensor& param);
 
   // Inputs and states are converted from the rounded values in `data`.
-  Expected compute(const CallData& data);
+  Expected compute(const CallData& data) { return compute(data, nullptr); }
+  // The same, with the results of the operators inside rounded to `dtype` at random (inner_rounding.h).
+  Expected compute_rounded(const CallData& data, DType dtype, uint64_t seed);
 
  private:
+  Expected compute(const CallData& data, CallObserver* observer);
+
   const OperatorInfo& info_;
   std::unique_ptr<Node> tree_;
   std::vector<Tensor> params_;
