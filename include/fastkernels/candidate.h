@@ -363,7 +363,8 @@ class Operator {
   virtual ~Operator() = default;
 
   // Why this candidate does not support a call with such arguments; null if it does. The baseline runs refused calls. A
-  // model asks before every call; a timing asks before and after its calls, so this is not part of their time.
+  // model asks before every call; a timing asks before and after its calls, so this is not part of their time. Decide
+  // by shapes and dtypes: inputs may not have been written yet when this is called, nor weights bound.
   virtual const char* refuse(Args) const { return nullptr; }
 
   // Called after weights are bound, and again whenever they change. Repack them here.

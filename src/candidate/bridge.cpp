@@ -20,10 +20,14 @@ thread_local bool inside_parallel_for = false;
 
 class BridgedOperator;
 
+// What a call reads only if its kernel asks for it.
 struct HostCall {
+  HostCall(const Context& context, BridgedOperator& bridged, Args given) : ctx(context), op(bridged), args(given) {}
+
   Context ctx;
   BridgedOperator& op;
   Args args;
+  fk_attention_metadata attention;  // filled only where the kernel gets it
 };
 
 int host_reference(void* host, char* error, size_t error_size);
@@ -121,13 +125,24 @@ class BridgedOperator final : public ForeignOperator {
   std::unique_ptr<ReadyCall> ready(const Context& ctx, Args args) override;
 
  private:
-  friend class BridgedCall;
   friend class ReadyBridgedCall;
   using Sentence = std::array<char, 256>;
 
   static const fk_view* fill(std::array<fk_view, kMaxArgs>& list, Args args) {
     for (size_t i = 0; i < args.size(); ++i) list[i] = to_abi(args[i]);
     return list.data();
+  }
+
+  // `states`: as many as the context has; their views are filled in. All must stay as long as the result is used.
+  fk_context context_of(HostCall& host, std::span<fk_state> states) const;
+
+  void run(const fk_context& context, const fk_view* args, size_t count, Arena& arena, Sentence& sentence) const {
+    sentence[0] = 0;
+    const Arena::Mark scratch = arena.mark();
+    const int failed = table_.forward(object_, &context, args, count, sentence.data(), sentence.size());
+    arena.release(scratch);
+    if (failed != 0) [[unlikely]]
+      check(failed, sentence, "failed");
   }
 
   void check(int failed, Sentence& sentence, std::string_view what) const {
@@ -151,77 +166,81 @@ class BridgedOperator final : public ForeignOperator {
   std::vector<fk_view> params_;
   std::vector<StateSpec> state_specs_;
   std::vector<fk_state> states_;  // names are those of state_specs_; views those of the call
+  Sentence sentence_;             // of ready calls, which are made one after another
 };
 
-// One call in the form of the C interface.
-class BridgedCall {
- public:
-  // `states`: as many as the context has; their views are filled in.
-  BridgedCall(BridgedOperator& op, const Context& ctx, Args args, std::span<fk_state> states)
-      : op_(op),
-        host_{ctx, op, args},
-        context_{.host = &host_,
-                 .threads = ctx.pool.threads(),
-                 .parallel_for = &host_parallel_for,
-                 .scratch = &host_scratch,
-                 .device = ctx.stream == nullptr ? FK_CPU : FK_CUDA,
-                 .stream = ctx.stream,
-                 .attention = nullptr,
-                 .states = nullptr,
-                 .num_states = 0,
-                 .reference = &host_reference} {
-    BridgedOperator::fill(list_, args);
-    // L1 kernels get everything as arguments; only blocks and operators with states use the batch.
-    if (ctx.attention != nullptr && (op.op_.level > 1 || !states.empty())) {
-      attention_ = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
-                    fk::to_abi(ctx.attention->slot_mapping)};
-      context_.attention = &attention_;
-    }
-    if (ctx.states.empty()) return;
-    FK_CHECK(ctx.states.size() == states.size());
-    for (size_t i = 0; i < states.size(); ++i) states[i].view = fk::to_abi(ctx.states[i]);
-    context_.states = states.data();
-    context_.num_states = static_cast<int64_t>(states.size());
+fk_context BridgedOperator::context_of(HostCall& host, std::span<fk_state> states) const {
+  const Context& ctx = host.ctx;
+  fk_context context{.host = &host,
+                     .threads = ctx.pool.threads(),
+                     .parallel_for = &host_parallel_for,
+                     .scratch = &host_scratch,
+                     .device = ctx.stream == nullptr ? FK_CPU : FK_CUDA,
+                     .stream = ctx.stream,
+                     .attention = nullptr,
+                     .states = nullptr,
+                     .num_states = 0,
+                     .reference = &host_reference};
+  // L1 kernels get everything as arguments; only blocks and operators with states use the batch.
+  if (ctx.attention != nullptr && (op_.level > 1 || !states.empty())) {
+    host.attention = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
+                      fk::to_abi(ctx.attention->slot_mapping)};
+    context.attention = &host.attention;
   }
-  BridgedCall(const BridgedCall&) = delete;
-  BridgedCall& operator=(const BridgedCall&) = delete;
+  if (ctx.states.empty()) return context;
+  FK_CHECK(ctx.states.size() == states.size());
+  for (size_t i = 0; i < states.size(); ++i) states[i].view = fk::to_abi(ctx.states[i]);
+  context.states = states.data();
+  context.num_states = static_cast<int64_t>(states.size());
+  return context;
+}
 
-  void make() {
-    sentence_[0] = 0;
-    Arena& arena = host_.ctx.arena;
-    const Arena::Mark scratch = arena.mark();
-    const int failed =
-        op_.table_.forward(op_.object_, &context_, list_.data(), host_.args.size(), sentence_.data(), sentence_.size());
-    arena.release(scratch);
-    if (failed != 0) [[unlikely]]
-      op_.check(failed, sentence_, "failed");
-  }
+void BridgedOperator::forward(Context& ctx, Args args) {
+  HostCall host(ctx, *this, args);
+  std::array<fk_view, kMaxArgs> list;
+  Sentence sentence;
+  run(context_of(host, states_), fill(list, args), args.size(), ctx.arena, sentence);
+}
 
- private:
-  BridgedOperator& op_;
-  HostCall host_;
-  fk_context context_;
-  fk_attention_metadata attention_;
-  std::array<fk_view, kMaxArgs> list_;
-  BridgedOperator::Sentence sentence_;
-};
-
+// What every call reads lies in one piece of memory, the views of its arguments last: a sample may have hundreds of
+// calls, and what they read takes time that a candidate with views of its own would save.
 class ReadyBridgedCall final : public ReadyCall {
  public:
-  ReadyBridgedCall(BridgedOperator& op, const Context& ctx, Args args)
-      : states_(op.states_), call_(op, ctx, args, states_) {}
+  static std::unique_ptr<ReadyCall> create(BridgedOperator& op, const Context& ctx, Args args) {
+    return std::unique_ptr<ReadyCall>(new (args.size()) ReadyBridgedCall(op, ctx, args));
+  }
+  static void operator delete(void* call) { ::operator delete(call); }
+  static void operator delete(void* call, size_t /*views*/) { ::operator delete(call); }
 
  private:
-  void run() override { call_.make(); }
+  struct Rest {
+    HostCall host;
+    std::vector<fk_state> states;
+  };
 
-  std::vector<fk_state> states_;
-  BridgedCall call_;
+  ReadyBridgedCall(BridgedOperator& op, const Context& ctx, Args args)
+      : op_(op),
+        arena_(ctx.arena),
+        count_(args.size()),
+        rest_(std::make_unique<Rest>(HostCall(ctx, op, args), op.states_)),
+        context_(op.context_of(rest_->host, rest_->states)) {
+    for (size_t i = 0; i < count_; ++i) new (views() + i) fk_view(to_abi(args[i]));
+  }
+  static void* operator new(size_t size, size_t views) { return ::operator new(size + views * sizeof(fk_view)); }
+
+  fk_view* views() { return reinterpret_cast<fk_view*>(this + 1); }
+
+  void run() override { op_.run(context_, views(), count_, arena_, op_.sentence_); }
+
+  BridgedOperator& op_;
+  Arena& arena_;
+  const size_t count_;
+  std::unique_ptr<Rest> rest_;
+  const fk_context context_;
 };
 
-void BridgedOperator::forward(Context& ctx, Args args) { BridgedCall(*this, ctx, args, states_).make(); }
-
 std::unique_ptr<ReadyCall> BridgedOperator::ready(const Context& ctx, Args args) {
-  return std::make_unique<ReadyBridgedCall>(*this, ctx, args);
+  return ReadyBridgedCall::create(*this, ctx, args);
 }
 
 int host_reference(void* host, char* error, size_t error_size) {

@@ -1,5 +1,5 @@
-// A candidate that takes every call and computes nothing. Its calls take what the runner needs for a call: inferring the
-// outputs, choosing the implementation, and the C interface.
+// A candidate that takes every call, reads its arguments' descriptions and computes nothing. Its calls take what the
+// runner needs for a call.
 #pragma once
 
 #include <memory>

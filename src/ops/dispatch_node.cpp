@@ -203,10 +203,10 @@ std::unique_ptr<ReadyCall> DispatchNode::ready(Context& ctx, Args args) {
       call = slot.foreign->ready(own, args);
     }
     if (call == nullptr) call = std::make_unique<OwnCall>(*this, slot, implementation, ctx, args);
-    call->count_in(count_of(slot, args));
+    call->belongs_to(*slot.info, count_of(slot, args));
     return call;
   }
-  throw Error("No implementation of {} takes ({}): {}", info_.name, call_text(info_, args), refusal(args));
+  return nullptr;
 }
 
 void DispatchNode::call(Context& ctx, Args args) {

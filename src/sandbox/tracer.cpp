@@ -39,9 +39,13 @@ Tracer::Place Tracer::place_of(pid_t thread) {
   user_regs_struct registers{};
   if (!read_registers(thread, NT_PRSTATUS, registers)) return {};
 #if defined(__aarch64__)
-  return {registers.pc, registers.sp};
+  Place place{registers.pc, registers.sp};
+  std::copy_n(registers.regs + 19, place.kept.size(), place.kept.begin());  // x19 to x29
+  return place;
 #else
-  return {registers.rip, registers.rsp};
+  return {registers.rip,
+          registers.rsp,
+          {registers.rbx, registers.rbp, registers.r12, registers.r13, registers.r14, registers.r15}};
 #endif
 }
 

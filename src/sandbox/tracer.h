@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -90,8 +91,10 @@ class Tracer {
   std::map<pid_t, int> core_of_;  // of threads that were pinned
   bool freezing_ = false, trapped_ = false, ended_ = false;
   uint64_t trap_status_ = 0, signal_code_ = 0;
+  // Registers that a function keeps are part of it: what runs behind the trap finds its objects by them.
   struct Place {
     uint64_t instruction = 0, stack = 0;
+    std::array<uint64_t, 11> kept = {};
     bool operator==(const Place&) const = default;
   };
   static Place place_of(pid_t thread);

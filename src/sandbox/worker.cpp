@@ -1,6 +1,7 @@
 #include "sandbox/worker.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -191,21 +192,18 @@ class Worker {
                                  .attention = call.attention ? &*call.attention : nullptr,
                                  .states = call.states,
                                  .stream = device_calls_ ? device_runtime(device_).stream() : nullptr});
-    if (is_taken(call.args)) call.ready = root_->ready(*call.context, call.args);
+    call.ready = root_->ready(*call.context, call.args);
+    if (!candidate_) FK_CHECK(call.ready != nullptr, "the baseline takes every call");
+    if (candidate_ && call.ready != nullptr && call.ready->implementation().foreign == nullptr) call.ready.reset();
     return made;
-  }
-
-  // Whether the candidate takes such a call. The baseline takes every one, or throws.
-  bool is_taken(Args args) const {
-    if (!candidate_) return true;
-    const ImplementationInfo* chosen = root_->chosen(args);
-    return chosen != nullptr && chosen->foreign != nullptr;
   }
 
   // Whether the candidate refuses one of the planned calls, now.
   Json ask() {
-    for (const auto& call : calls_)
-      if (!is_taken(call->args)) return refusal(*call);
+    for (const auto& call : calls_) {
+      const ImplementationInfo* chosen = candidate_ ? root_->chosen(call->args) : nullptr;
+      if (candidate_ && (chosen == nullptr || chosen->foreign == nullptr)) return refusal(*call);
+    }
     return Json::object();
   }
 
@@ -215,9 +213,6 @@ class Worker {
       std::this_thread::sleep_for(std::chrono::microseconds(entries[0]));
       return WorkerStatus::kDone;
     }
-    // The judge shares this core, and we may have interrupted it before it went to sleep; otherwise it would continue
-    // in the middle of a long call.
-    sched_yield();
     for (int32_t id : entries) {
       ReadyCall* call = ready_.at(static_cast<size_t>(id));
       if (call == nullptr) return refused(*calls_[static_cast<size_t>(id)]);
@@ -237,7 +232,9 @@ class Worker {
   }
   // The reason comes from a new object: the one that made the calls may give none when it is asked again.
   Json refusal(const WorkerCall& call) const {
-    return {{"refused", candidate_->create(root_->init())->refuse(call.args)}};
+    constexpr size_t kLongest = 4096;  // an answer has to fit into a message
+    const std::unique_ptr<ForeignOperator> asked = candidate_->create(root_->init());
+    return {{"refused", asked->refuse(call.args).substr(0, kLongest)}};
   }
 
   DeviceCall device_call(WorkerCall& call) {
@@ -270,6 +267,7 @@ class Worker {
   }
 
   WorkerStatus go() {
+    if (!device_calls_) throw Error("A runner on the CPU has no queue.");
     device_calls_->go();
     return WorkerStatus::kDone;
   }
@@ -411,9 +409,14 @@ int serve_requests(int channel, const Json& open, Json hello) {
   auto status = WorkerStatus::kDone;
   // The process runs only between two traps. Its state at the first one is the reference for later checks, and so is
   // the place of the trap: this is the only one.
-  do trap(static_cast<uint64_t>(status));
-  while (service.go_on(status));
-  return service.exit_code();
+  do {
+    trap(static_cast<uint64_t>(status));
+    // The judge shares this core, and we may have interrupted it before it went to sleep; otherwise it would continue
+    // in the middle of a long call. Here, because a candidate that changes our memory cannot leave it out.
+    sched_yield();
+  } while (service.go_on(status));
+  // Without destructors: they would run through memory that a candidate may have changed.
+  _exit(service.exit_code());
 }
 
 }  // namespace fk

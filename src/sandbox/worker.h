@@ -6,7 +6,7 @@
 namespace fk {
 
 // `open` is the judge's first message, `hello` the answer to it. The candidate's code is loaded here, inside the
-// sandbox. Returns the process's exit code.
+// sandbox. Ends the process; returns its exit code only if the judge is gone before that.
 int serve_requests(int channel, const Json& open, Json hello);
 
 }  // namespace fk
