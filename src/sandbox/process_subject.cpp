@@ -96,7 +96,7 @@ ProcessSubject::Mapped& ProcessSubject::memory_for(const CallData& data, Placeme
 }
 
 std::optional<Failure> ProcessSubject::refusal(const CallData& shapes) {
-  CallMemory memory(*root_, shapes, 1, 1);
+  CallMemory memory(*root_, shapes, 1, 1, device_);
   int inputs = process_->map(memory.inputs()), written = process_->map(memory.written(0));
   CallPlan plan = memory.plan(0, inputs, written);
   process_->plan(std::span(&plan, 1));
