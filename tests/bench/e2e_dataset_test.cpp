@@ -27,7 +27,7 @@ class TextFile {
   std::string path_;
 };
 
-std::string error_of(const DatasetOptions& options, const PromptTokens& tokens) {
+std::string dataset_error(const DatasetOptions& options, const PromptTokens& tokens) {
   try {
     make_requests(options, tokens);
   } catch (const Error& e) {
@@ -86,7 +86,7 @@ TEST(Dataset, PrefixRepetitionHasAsManyPrefixes) {
   EXPECT_EQ(prefixes.size(), 3u);
   EXPECT_EQ(whole.size(), 7u);
   o.num_prefixes = 8;
-  EXPECT_NE(error_of(o, {.vocab_size = 30}).find("more than the 7 prompts"), std::string::npos);
+  EXPECT_NE(dataset_error(o, {.vocab_size = 30}).find("more than the 7 prompts"), std::string::npos);
 }
 
 TEST(Dataset, CustomLinesAreReadAndRepeated) {
@@ -113,11 +113,11 @@ TEST(Dataset, TheLineThatIsWrongIsNamed) {
                              "{\"prompt\": \"x\", \"output_tokens\": 0}", "\xff"}) {
     TextFile file(std::string("{\"prompt\": \"fine\"}\n") + second + "\n");
     o.path = file.path();
-    EXPECT_NE(error_of(o, {}).find("Line 2 of"), std::string::npos) << second << ": " << error_of(o, {});
+    EXPECT_NE(dataset_error(o, {}).find("Line 2 of"), std::string::npos) << second << ": " << dataset_error(o, {});
   }
   TextFile empty("\n\n");
   o.path = empty.path();
-  EXPECT_NE(error_of(o, {}).find("has no prompt"), std::string::npos);
+  EXPECT_NE(dataset_error(o, {}).find("has no prompt"), std::string::npos);
 }
 
 TEST(Dataset, ShareGptTakesTheFirstTwoTurns) {
@@ -132,7 +132,7 @@ TEST(Dataset, ShareGptTakesTheFirstTwoTurns) {
   ASSERT_EQ(r.size(), 2u);
   EXPECT_EQ(r[0].prompt, "question");
   EXPECT_EQ(r[0].output_len, 7);
-  EXPECT_NE(error_of(o, {}).find("--tokenizer"), std::string::npos);
+  EXPECT_NE(dataset_error(o, {}).find("--tokenizer"), std::string::npos);
   o.sharegpt_output_len = 9;
   EXPECT_EQ(make_requests(o, {})[0].output_len, 9);
 }
@@ -143,17 +143,17 @@ TEST(Dataset, TheEntryOfShareGptThatIsWrongIsNamed) {
   o.name = "sharegpt";
   o.path = file.path();
   o.sharegpt_output_len = 1;
-  EXPECT_NE(error_of(o, {}).find("Entry 2 of"), std::string::npos);
+  EXPECT_NE(dataset_error(o, {}).find("Entry 2 of"), std::string::npos);
   o.path = "";
-  EXPECT_NE(error_of(o, {}).find("--dataset-path"), std::string::npos);
+  EXPECT_NE(dataset_error(o, {}).find("--dataset-path"), std::string::npos);
 }
 
 TEST(Dataset, OptionsOutOfRangeAreRefused) {
   DatasetOptions o;
   o.random_range_ratio = 1;
-  EXPECT_NE(error_of(o, {.vocab_size = 9}).find("--random-range-ratio"), std::string::npos);
+  EXPECT_NE(dataset_error(o, {.vocab_size = 9}).find("--random-range-ratio"), std::string::npos);
   o.random_range_ratio = 0;
-  EXPECT_NE(error_of(o, {}).find("--tokenizer"), std::string::npos);
+  EXPECT_NE(dataset_error(o, {}).find("--tokenizer"), std::string::npos);
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ namespace fk {
 namespace {
 
 namespace fs = std::filesystem;
-using Arguments = std::vector<std::string>;
 
 class CandidateVerbs : public testing::Test {
  protected:

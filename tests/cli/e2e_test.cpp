@@ -15,7 +15,6 @@ namespace fk {
 namespace {
 
 namespace fs = std::filesystem;
-using Arguments = std::vector<std::string>;
 
 class E2eVerb : public testing::Test {
  protected:

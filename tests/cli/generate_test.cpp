@@ -14,19 +14,10 @@
 namespace fk {
 namespace {
 
-using Arguments = std::vector<std::string>;
-
 Arguments tiny(const Arguments& more) {
   Arguments all{"generate", "--model", "tiny-llama", "--load-format", "dummy", "--dtype", "f32"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
-}
-
-Json run_json(Arguments arguments) {
-  arguments.push_back("--json");
-  Outcome outcome = run_program(arguments);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return parse_json(outcome.out, "output");
 }
 
 TEST(GenerateVerb, SeveralPromptsGiveWhatEachGivesAlone) {

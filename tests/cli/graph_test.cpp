@@ -37,7 +37,6 @@ TEST(GraphVerb, JsonCsvAndDotHoldTheSameCalls) {
 }
 
 TEST(GraphVerb, MistakesAreSentences) {
-  using Arguments = std::vector<std::string>;
   for (const Arguments& arguments :
        {Arguments{"graph"}, Arguments{"graph", "--model", "tiny-llama", "--phase", "later"},
         Arguments{"graph", "--model", "tiny-llama", "--level", "5"},

@@ -16,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
-using Arguments = std::vector<std::string>;
 
 class HistoryVerb : public testing::Test {
  protected:

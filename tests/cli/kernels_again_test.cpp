@@ -12,15 +12,13 @@
 namespace fk {
 namespace {
 
-constexpr const char* kWrong = "out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up + (i == D - 1 ? 1 : 0));";
-
 // As a user does: pasted into a shell, in another folder, in which `fastkernels` is on the PATH.
 TEST_F(KernelsVerb, SlowTheCommandOfAVerdictRepeatsItFromAnyShell) {
   fs::path folder = folder_ / "two words and 'quotes'";
   setenv("FASTKERNELS_CANDIDATE_DIR", folder.c_str(), 1);
   fs::create_directories(folder);
   fs::create_symlink(folder, folder_ / "candidate");
-  write_silu(kWrong);
+  write_silu(kWrongSilu);
   Outcome o = kernels({"--tp", "2", "--filter", "tp2/decode-8", "--cxxflags", "-DTWO_WORDS -DHERE"});
   Json one = result()["results"][0];
   ASSERT_EQ(one["verdict"], "INCORRECT_NUMERICAL") << o.out << o.err;

@@ -15,7 +15,6 @@
 namespace fk {
 
 namespace fs = std::filesystem;
-using Arguments = std::vector<std::string>;
 
 // A candidate of silu_and_mul that does `body` for element i of row t, with gate and up at hand.
 inline std::string silu_candidate(const std::string& body) {
@@ -39,6 +38,9 @@ class SiluAndMul : public fk::SiluAndMul {
 FK_CANDIDATE(SiluAndMul)
 )";
 }
+
+// A body that is off by one in the last element of a row.
+inline constexpr const char* kWrongSilu = "out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up + (i == D - 1 ? 1 : 0));";
 
 class KernelsVerb : public testing::Test {
  protected:

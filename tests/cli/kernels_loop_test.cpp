@@ -16,8 +16,6 @@
 namespace fk {
 namespace {
 
-constexpr const char* kWrong = "out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up + (i == D - 1 ? 1 : 0));";
-
 class Loop : public KernelsVerb {
  protected:
   // Saves like editors that replace the file atomically by renaming another file.
@@ -46,7 +44,7 @@ TEST_F(Loop, SlowACheckSaysRightOrWrongAndTimesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "home/bench")) << "a check leaves no file that nobody asked for";
   EXPECT_FALSE(fs::exists(folder_ / "home/history.db")) << "a check is no run of the history";
 
-  write_silu(kWrong);
+  write_silu(kWrongSilu);
   o = run_program(arguments({"--check", "--filter", "=tiny-llama/tp1/decode-8", "--output-json", result_path()}));
   EXPECT_EQ(o.exit_code, 1);
   EXPECT_NE(o.out.find("INCORRECT_NUMERICAL"), std::string::npos) << o.out;
@@ -77,7 +75,7 @@ TEST_F(Loop, SlowEverySaveIsJudgedUntilControlC) {
   write_silu(kRight);
   RunningProgram watch(arguments({"--watch", "--check", "--filter", "=tiny-llama/tp1/decode-8"}));
   ASSERT_TRUE(watch.prints("1/1 passed")) << watch.out() << watch.err();
-  save_silu(kWrong);
+  save_silu(kWrongSilu);
   ASSERT_TRUE(watch.prints("PASSED -> INCORRECT_NUMERICAL")) << watch.out() << watch.err();
   write_silu("out.row<T>(t)[i] = T(gate)");  // no semicolon, and written in place
   ASSERT_TRUE(watch.prints("INCORRECT_NUMERICAL -> BUILD_ERROR")) << watch.out() << watch.err();

@@ -1,6 +1,7 @@
 #include "tests/cli/program.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -15,15 +16,14 @@
 #include <stdexcept>
 #include <utility>
 
-namespace fk {
-namespace {
+#include "core/json.h"
 
-constexpr const char* kProgram = FK_BINARY_DIR "/fastkernels";
+namespace fk {
 
 // An unnamed file: the child can print any amount without a reader.
-class Sink {
+class ProgramOutput {
  public:
-  Sink() : file_(std::tmpfile(), &std::fclose) {
+  ProgramOutput() : file_(std::tmpfile(), &std::fclose) {
     if (!file_) throw std::runtime_error("no temporary file");
   }
   int number() const { return fileno(file_.get()); }
@@ -40,7 +40,11 @@ class Sink {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-pid_t start(const std::vector<std::string>& arguments, int out, int err) {
+namespace {
+
+constexpr const char* kProgram = FK_BINARY_DIR "/fastkernels";
+
+pid_t start(const Arguments& arguments, int out, int err) {
   std::vector<char*> words = {const_cast<char*>(kProgram)};
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
@@ -83,8 +87,8 @@ bool comes_true(const std::function<bool()>& holds) {
   return true;
 }
 
-Outcome run_program(const std::vector<std::string>& arguments, int out_file, bool interrupt) {
-  Sink out, err;
+Outcome run_program(const Arguments& arguments, int out_file, bool interrupt) {
+  ProgramOutput out, err;
   pid_t child = start(arguments, out_file >= 0 ? out_file : out.number(), err.number());
   if (interrupt) {
     comes_true([&] { return handles(child, SIGINT); });
@@ -94,9 +98,8 @@ Outcome run_program(const std::vector<std::string>& arguments, int out_file, boo
   return {code, out.text(), err.text()};
 }
 
-Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::function<bool()>& when,
-                          int signal_number) {
-  Sink out, err;
+Outcome run_and_interrupt(const Arguments& arguments, const std::function<bool()>& when, int signal_number) {
+  ProgramOutput out, err;
   pid_t child = start(arguments, out.number(), err.number());
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   while (!when() && std::chrono::steady_clock::now() < give_up) usleep(1000);
@@ -107,8 +110,15 @@ Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::
   return {code, out.text(), err.text(), took.count()};
 }
 
-Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns, bool out_too) {
-  Sink out;
+Json run_json(Arguments arguments) {
+  arguments.push_back("--json");
+  const Outcome outcome = run_program(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return parse_json(outcome.out, "output");
+}
+
+Outcome run_program_on_terminal(const Arguments& arguments, unsigned short columns, bool out_too) {
+  ProgramOutput out;
   int master = posix_openpt(O_RDWR | O_NOCTTY);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) throw std::runtime_error("no terminal");
   int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
@@ -126,10 +136,10 @@ Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsig
 }
 
 struct RunningProgram::Files {
-  Sink out, err;
+  ProgramOutput out, err;
 };
 
-RunningProgram::RunningProgram(const std::vector<std::string>& arguments)
+RunningProgram::RunningProgram(const Arguments& arguments)
     : files_(std::make_unique<Files>()), child_(start(arguments, files_->out.number(), files_->err.number())) {}
 
 RunningProgram::~RunningProgram() {

@@ -7,7 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "core/json_fwd.h"
+
 namespace fk {
+
+using Arguments = std::vector<std::string>;
 
 struct Outcome {
   int exit_code = -1;  // 128 + signal where a signal ended it
@@ -23,21 +27,22 @@ inline constexpr double kAtOnceSeconds = 10;
 bool comes_true(const std::function<bool()>& holds);
 
 // `out_file` replaces standard output where it is not negative. `interrupt`: Ctrl-C once the program listens for it.
-Outcome run_program(const std::vector<std::string>& arguments, int out_file = -1, bool interrupt = false);
+Outcome run_program(const Arguments& arguments, int out_file = -1, bool interrupt = false);
+
+// What it prints with --json. A test fails if it does not exit with 0.
+Json run_json(Arguments arguments);
 
 // Ctrl-C, or another signal, as soon as `when` says so.
-Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::function<bool()>& when,
-                          int signal_number = SIGINT);
+Outcome run_and_interrupt(const Arguments& arguments, const std::function<bool()>& when, int signal_number = SIGINT);
 
 // With standard error on a terminal, so many columns wide (0: it does not know); `err` is what the terminal received.
 // `out_too`: standard output as well, so that `err` is all of it.
-Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns = 0,
-                                bool out_too = false);
+Outcome run_program_on_terminal(const Arguments& arguments, unsigned short columns = 0, bool out_too = false);
 
 // The running program, observed while it runs. Killed at the end of the test.
 class RunningProgram {
  public:
-  explicit RunningProgram(const std::vector<std::string>& arguments);
+  explicit RunningProgram(const Arguments& arguments);
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;

@@ -16,8 +16,6 @@
 namespace fk {
 namespace {
 
-using Arguments = std::vector<std::string>;
-
 // One line that starts with our name on standard error, and nothing on standard output.
 void expect_sentence(const Outcome& outcome, const std::string& about) {
   EXPECT_EQ(outcome.out, "") << about;

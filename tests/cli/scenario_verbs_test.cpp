@@ -12,14 +12,6 @@ namespace fk {
 namespace {
 
 namespace fs = std::filesystem;
-using Arguments = std::vector<std::string>;
-
-Json run_json(Arguments arguments) {
-  arguments.push_back("--json");
-  Outcome outcome = run_program(arguments);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return parse_json(outcome.out, "output");
-}
 
 TEST(GenerateInputsVerb, WritesOneFilePerOperator) {
   TempDirectory folder;

@@ -15,7 +15,6 @@ namespace fk {
 namespace {
 
 namespace fs = std::filesystem;
-using Arguments = std::vector<std::string>;
 
 Arguments ttft(const Arguments& more, const char* model = "tiny-llama") {
   Arguments arguments = {"ttft", "--model",         model,        "--load-format",   "dummy", "--threads",

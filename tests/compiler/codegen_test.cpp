@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using algebra::Expr;
 
-constexpr int64_t kRows = kVaryingExtent + 3;
+constexpr int64_t kVaryingTokens = kVaryingExtent + 3;
 constexpr DType kDTypes[] = {DType::kBF16, DType::kF32};
 
 // The inputs of a case, with a number of tokens that varies.
@@ -31,7 +31,7 @@ CallShape call_of(const OperatorInfo& info, const OperatorInfo::ErasedCase& whic
     call.given.emplace_back();
     if (!input) continue;
     Shape shape = input->spec.shape;
-    if (shape.rank() > 0 && shape[0] == workload.num_tokens()) shape[0] = kRows;
+    if (shape.rank() > 0 && shape[0] == workload.num_tokens()) shape[0] = kVaryingTokens;
     call.given.back() = View(nullptr, shape, input->spec.dtype);
   }
   return call;
@@ -116,7 +116,7 @@ TEST(Codegen, SlowAllLineKernelsAreRight) {
 std::string refusal_of(const Expr& e) { return lower_to_loops({{"out", e}}).refusal; }
 
 TEST(Codegen, RefusesWhatItHasNoLoopsFor) {
-  Expr x = algebra::input("x", DType::kF32, {kRows, 8});
+  Expr x = algebra::input("x", DType::kF32, {kVaryingTokens, 8});
   EXPECT_EQ(refusal_of(x + 1), "");
   EXPECT_NE(refusal_of(sum(x, 0)), "");
   EXPECT_NE(refusal_of(transpose(x, 0, 1)), "");
@@ -136,7 +136,7 @@ TEST(Codegen, OpaqueAndUnknownCallsHaveNoKernel) {
 
 // A fold, a table of exponentials, a fold and a store; the exponentials once, and one division for each row.
 TEST(Codegen, SoftmaxIsFourLoops) {
-  Expr x = algebra::input("x", DType::kF32, {kRows, 100});
+  Expr x = algebra::input("x", DType::kF32, {kVaryingTokens, 100});
   LoopProgram loops = lower_to_loops({{"out", softmax(x, 1)}});
   ASSERT_EQ(loops.nests.size(), 1u);
   std::vector<LoopStatement::Kind> kinds;

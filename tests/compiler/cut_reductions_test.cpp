@@ -10,7 +10,7 @@ namespace {
 
 using algebra::Expr;
 
-constexpr int64_t kManyRows = kVaryingExtent + 3;
+constexpr int64_t kCutRows = kVaryingExtent + 3;
 
 // The sum of the largest of four groups, and what each element of x is above it.
 std::vector<algebra::NamedExpr> above_groups(int64_t rows) {
@@ -20,12 +20,12 @@ std::vector<algebra::NamedExpr> above_groups(int64_t rows) {
 }
 
 TEST(CutReductions, InnerOnesAreResultsOfARow) {
-  const std::vector<algebra::NamedExpr> results = above_groups(kManyRows);
+  const std::vector<algebra::NamedExpr> results = above_groups(kCutRows);
   EXPECT_EQ(lower_to_row_loops(results, {}).refusal, "a reduction is not along the last dimension");
   const std::vector<algebra::NamedExpr> cut = cut_reductions(results);
   ASSERT_EQ(cut.size(), 2u);
   EXPECT_EQ(cut[0].name, "#0");
-  EXPECT_EQ(cut[0].expr.shape(), (algebra::Extents{kManyRows, 4, 1}));
+  EXPECT_EQ(cut[0].expr.shape(), (algebra::Extents{kCutRows, 4, 1}));
   const LoopProgram loops = lower_to_row_loops(cut, {"#0"});
   EXPECT_EQ(loops.refusal, "");
   EXPECT_EQ(loops.locals.at("#0").elements, 4);
@@ -36,13 +36,13 @@ TEST(CutReductions, InnerOnesAreResultsOfARow) {
 }
 
 TEST(CutReductions, NoArgumentIsTakenForOne) {
-  EXPECT_TRUE(is_cut(cut_reductions(above_groups(kManyRows))[0].name));
+  EXPECT_TRUE(is_cut(cut_reductions(above_groups(kCutRows))[0].name));
   for (const char* name : {"cut", "cut0", "cutoff", "out"}) EXPECT_FALSE(is_cut(name)) << name;
 }
 
 TEST(CutReductions, OneAfterTheOtherStays) {
   // A softmax: its sum needs its largest element, and both are one number of a row.
-  const Expr x = algebra::input("x", DType::kF32, {kManyRows, 32});
+  const Expr x = algebra::input("x", DType::kF32, {kCutRows, 32});
   EXPECT_EQ(cut_reductions({{"y", algebra::softmax(x, 1)}}).size(), 1u);
 }
 

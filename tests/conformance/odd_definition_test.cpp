@@ -17,7 +17,7 @@
 namespace fk::conformance {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinite = std::numeric_limits<double>::infinity();
 
 // The inputs of one case, which a test changes, and what oracle and definition make of them.
 class OddCall {
@@ -229,9 +229,9 @@ TEST(OddDefinitions, ASideWithoutKeysMayHoldAnything) {
     for (int64_t h = 0; h < a.size(0); ++h)
       for (int64_t t = 0; t < a.size(1); ++t) {
         const int64_t kind = (h + t) % 4;
-        if (kind == 0 || kind == 2) set(a, kind == 0 ? -kInf : kInf, h, t);
-        if (kind == 1) set(b, -kInf, h, t);
-        if (kind == 2) set(b, -kInf, h, t);
+        if (kind == 0 || kind == 2) set(a, kind == 0 ? -kInfinite : kInfinite, h, t);
+        if (kind == 1) set(b, -kInfinite, h, t);
+        if (kind == 2) set(b, -kInfinite, h, t);
         for (int64_t i = 0; i < call["prefix_output"].size(2); ++i) {
           if (kind == 0 || kind == 2) set(call["prefix_output"], kNan, t, h, i);
           if (kind == 1 || kind == 2) set(call["suffix_output"], kNan, t, h, i);

@@ -17,7 +17,7 @@ namespace fk {
 namespace {
 
 // The sentence parse_json refuses `text` with; empty where it accepts.
-std::string refusal(std::string_view text) {
+std::string parse_refusal(std::string_view text) {
   try {
     parse_json(text, "the text");
     return "";
@@ -78,43 +78,44 @@ TEST(ParseJson, RefusesWhatIsNotJson) {
                            "1e999",
                            "-1e999",
                            "]"})
-    EXPECT_FALSE(refusal(text).empty()) << text;
-  EXPECT_FALSE(refusal(std::string_view("1\0", 2)).empty());
-  EXPECT_FALSE(refusal(std::string_view("\0", 1)).empty());
+    EXPECT_FALSE(parse_refusal(text).empty()) << text;
+  EXPECT_FALSE(parse_refusal(std::string_view("1\0", 2)).empty());
+  EXPECT_FALSE(parse_refusal(std::string_view("\0", 1)).empty());
 }
 
 TEST(ParseJson, SaysWhatAndWhere) {
-  std::string sentence = refusal("{\"a\": 1,\n \"b\": x}");
+  std::string sentence = parse_refusal("{\"a\": 1,\n \"b\": x}");
   EXPECT_NE(sentence.find("the text is not valid JSON"), std::string::npos) << sentence;
   EXPECT_NE(sentence.find("line 2"), std::string::npos) << sentence;
   EXPECT_EQ(sentence.find("json.exception"), std::string::npos) << sentence;
 }
 
 TEST(ParseJson, ASentenceStaysASentenceWhateverTheText) {
-  EXPECT_LT(refusal("\"" + std::string(1 << 20, 'x')).size(), 1000u);
-  EXPECT_LT(refusal("{\"" + std::string(1 << 20, 'x') + "\": 1, \"" + std::string(1 << 20, 'x') + "\": 2}").size(),
-            1000u);
-  EXPECT_EQ(refusal("[1,\n\n\"a\nb\"]").find('\n'), std::string::npos);
+  EXPECT_LT(parse_refusal("\"" + std::string(1 << 20, 'x')).size(), 1000u);
+  EXPECT_LT(
+      parse_refusal("{\"" + std::string(1 << 20, 'x') + "\": 1, \"" + std::string(1 << 20, 'x') + "\": 2}").size(),
+      1000u);
+  EXPECT_EQ(parse_refusal("[1,\n\n\"a\nb\"]").find('\n'), std::string::npos);
 }
 
 TEST(ParseJson, RefusesAKeyGivenTwice) {
-  std::string sentence = refusal(R"({"a": 1, "b": {"a": 2}, "a": 3})");
+  std::string sentence = parse_refusal(R"({"a": 1, "b": {"a": 2}, "a": 3})");
   EXPECT_NE(sentence.find("'a' appears twice"), std::string::npos) << sentence;
-  EXPECT_FALSE(refusal(R"({"a": 1, "\u0061": 2})").empty());
-  EXPECT_TRUE(refusal(R"([{"a": 1}, {"a": 2}, {"b": {"a": 3}, "a": 4}])").empty());
+  EXPECT_FALSE(parse_refusal(R"({"a": 1, "\u0061": 2})").empty());
+  EXPECT_TRUE(parse_refusal(R"([{"a": 1}, {"a": 2}, {"b": {"a": 3}, "a": 4}])").empty());
 }
 
 TEST(ParseJson, RefusesDeepNestingWithoutRecursingIntoIt) {
-  EXPECT_TRUE(refusal(nested(128)).empty());
-  EXPECT_NE(refusal(nested(129)).find("nested deeper"), std::string::npos);
-  EXPECT_NE(refusal(std::string(1'000'000, '[')).find("nested deeper"), std::string::npos);
+  EXPECT_TRUE(parse_refusal(nested(128)).empty());
+  EXPECT_NE(parse_refusal(nested(129)).find("nested deeper"), std::string::npos);
+  EXPECT_NE(parse_refusal(std::string(1'000'000, '[')).find("nested deeper"), std::string::npos);
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  EXPECT_NE(refusal(objects).find("nested deeper"), std::string::npos);
+  EXPECT_NE(parse_refusal(objects).find("nested deeper"), std::string::npos);
   // Depth is what is open at once, not how many brackets there are.
   std::string wide = "[0";
   for (int i = 0; i < 1000; ++i) wide += ",[{}]";
-  EXPECT_TRUE(refusal(wide + "]").empty());
+  EXPECT_TRUE(parse_refusal(wide + "]").empty());
 }
 
 TEST(ParseJsonFile, ReadsAFileAndNamesTheOneItCannotRead) {

@@ -28,7 +28,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-std::string refusal(const std::string& path) {
+std::string write_refusal(const std::string& path) {
   try {
     write_file(path, "text");
     return "";
@@ -85,7 +85,7 @@ TEST_F(OutputFileTest, ALinkToNothingMakesItsTarget) {
 TEST_F(OutputFileTest, LinksWithoutAnEndAreRefused) {
   fs::create_symlink("b", at("a"));
   fs::create_symlink("a", at("b"));
-  EXPECT_NE(refusal(at("a")).find("symbolic links"), std::string::npos) << refusal(at("a"));
+  EXPECT_NE(write_refusal(at("a")).find("symbolic links"), std::string::npos) << write_refusal(at("a"));
 }
 
 TEST_F(OutputFileTest, KeepsTheModeOfTheFileItReplaces) {
@@ -118,21 +118,22 @@ TEST_F(OutputFileTest, ADeviceStaysADevice) {
   write_file(at("null"), "text", true);
   EXPECT_TRUE(fs::is_character_file(fs::symlink_status(at("null"))));
   ASSERT_EQ(mknod(at("full").c_str(), S_IFCHR | 0600, makedev(1, 7)), 0);
-  EXPECT_NE(refusal(at("full")).find("No space left"), std::string::npos) << refusal(at("full"));
+  EXPECT_NE(write_refusal(at("full")).find("No space left"), std::string::npos) << write_refusal(at("full"));
   EXPECT_TRUE(fs::is_character_file(fs::symlink_status(at("full"))));
   EXPECT_EQ(files(), 2u);
 }
 
 TEST_F(OutputFileTest, WhatCannotBeWrittenIsRefusedWithASentence) {
-  EXPECT_NE(refusal(folder_.path()).find("is a folder"), std::string::npos) << refusal(folder_.path());
-  EXPECT_NE(refusal(at("no folder/a")).find("No such file"), std::string::npos) << refusal(at("no folder/a"));
-  EXPECT_NE(refusal("").find("empty name"), std::string::npos) << refusal("");
+  EXPECT_NE(write_refusal(folder_.path()).find("is a folder"), std::string::npos) << write_refusal(folder_.path());
+  EXPECT_NE(write_refusal(at("no folder/a")).find("No such file"), std::string::npos)
+      << write_refusal(at("no folder/a"));
+  EXPECT_NE(write_refusal("").find("empty name"), std::string::npos) << write_refusal("");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, at("s").c_str(), sizeof address.sun_path - 1);
   int socket_file = socket(AF_UNIX, SOCK_STREAM, 0);
   ASSERT_EQ(bind(socket_file, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  EXPECT_NE(refusal(at("s")).find("is a socket"), std::string::npos) << refusal(at("s"));
+  EXPECT_NE(write_refusal(at("s")).find("is a socket"), std::string::npos) << write_refusal(at("s"));
   close(socket_file);
 }
 

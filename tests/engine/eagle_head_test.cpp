@@ -258,17 +258,10 @@ std::vector<std::string> targets_with_attention() {
   return names;
 }
 
-std::string name_of_test(const testing::TestParamInfo<std::string>& test) {
-  std::string name = test.param.substr(5);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, EagleOfModels, testing::ValuesIn(part_of_sweep(tiny_targets(), true)), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Models, EagleOfModels, testing::ValuesIn(part_of_sweep(tiny_targets(), true)), name_of_model);
 INSTANTIATE_TEST_SUITE_P(SlowModels, EagleOfModels, testing::ValuesIn(part_of_sweep(tiny_targets(), false)),
-                         name_of_test);
-INSTANTIATE_TEST_SUITE_P(Models, KeptHiddenStatesOf, testing::ValuesIn(targets_with_attention()), name_of_test);
+                         name_of_model);
+INSTANTIATE_TEST_SUITE_P(Models, KeptHiddenStatesOf, testing::ValuesIn(targets_with_attention()), name_of_model);
 
 TEST(EagleHeadTest, AHeadThatKnowsTheTargetIsRight) {
   for (int64_t known : {320, 160}) {

@@ -11,6 +11,7 @@
 #include "ops/formats/weight_format.h"
 #include "tests/core/on_ranks.h"
 #include "tests/engine/allocation_count.h"
+#include "tests/engine/logits_of_model.h"
 #include "tests/models/error_text.h"
 #include "tests/models/gguf_bytes.h"
 #include "tests/models/temp_directory.h"
@@ -18,45 +19,51 @@
 namespace fk {
 namespace {
 
-constexpr int64_t kHidden = 256, kHeads = 4, kKvHeads = 2, kHeadDim = 64, kFfn = 512, kVocab = 96;
+constexpr int64_t kGgufHidden = 256, kGgufHeads = 4, kGgufKvHeads = 2, kGgufHeadDim = 64, kGgufFfn = 512,
+                  kGgufVocab = 96;
 
 struct Formats {
   const char *most, *values, *embedding;
 };
 
 // The same model twice: as GGUF and as safetensors.
-class Twins {
+class GgufTwins {
  public:
-  Twins(const std::string& architecture, const Formats& formats) : file_(architecture) {
+  GgufTwins(const std::string& architecture, const Formats& formats) : file_(architecture) {
     bool llama = architecture == "llama", qwen3 = architecture == "qwen3";
     auto key = [&](const char* name) { return architecture + "." + name; };
-    file_.integer(key("block_count"), 2).integer(key("context_length"), 128).integer(key("embedding_length"), kHidden);
-    file_.integer(key("feed_forward_length"), kFfn).integer(key("attention.head_count"), kHeads);
-    file_.integer(key("attention.head_count_kv"), kKvHeads).real(key("attention.layer_norm_rms_epsilon"), 1e-5f);
-    file_.integer(key("attention.key_length"), kHeadDim).integer(key("attention.value_length"), kHeadDim);
+    file_.integer(key("block_count"), 2)
+        .integer(key("context_length"), 128)
+        .integer(key("embedding_length"), kGgufHidden);
+    file_.integer(key("feed_forward_length"), kGgufFfn).integer(key("attention.head_count"), kGgufHeads);
+    file_.integer(key("attention.head_count_kv"), kGgufKvHeads).real(key("attention.layer_norm_rms_epsilon"), 1e-5f);
+    file_.integer(key("attention.key_length"), kGgufHeadDim).integer(key("attention.value_length"), kGgufHeadDim);
     file_.real(key("rope.freq_base"), 10000);
-    matrix("token_embd.weight", "model.embed_tokens.weight", kVocab, kHidden, formats.embedding);
-    vector("output_norm.weight", "model.norm.weight", kHidden, 1);
+    matrix("token_embd.weight", "model.embed_tokens.weight", kGgufVocab, kGgufHidden, formats.embedding);
+    vector("output_norm.weight", "model.norm.weight", kGgufHidden, 1);
     for (int i = 0; i < 2; ++i) {
       std::string from = "blk." + std::to_string(i) + ".", to = "model.layers." + std::to_string(i) + ".";
-      vector(from + "attn_norm.weight", to + "input_layernorm.weight", kHidden, 1);
-      vector(from + "ffn_norm.weight", to + "post_attention_layernorm.weight", kHidden, 1);
-      matrix(from + "attn_q.weight", to + "self_attn.q_proj.weight", kHeads * kHeadDim, kHidden, formats.most, llama);
-      matrix(from + "attn_k.weight", to + "self_attn.k_proj.weight", kKvHeads * kHeadDim, kHidden, formats.most, llama);
-      matrix(from + "attn_v.weight", to + "self_attn.v_proj.weight", kKvHeads * kHeadDim, kHidden,
+      vector(from + "attn_norm.weight", to + "input_layernorm.weight", kGgufHidden, 1);
+      vector(from + "ffn_norm.weight", to + "post_attention_layernorm.weight", kGgufHidden, 1);
+      matrix(from + "attn_q.weight", to + "self_attn.q_proj.weight", kGgufHeads * kGgufHeadDim, kGgufHidden,
+             formats.most, llama);
+      matrix(from + "attn_k.weight", to + "self_attn.k_proj.weight", kGgufKvHeads * kGgufHeadDim, kGgufHidden,
+             formats.most, llama);
+      matrix(from + "attn_v.weight", to + "self_attn.v_proj.weight", kGgufKvHeads * kGgufHeadDim, kGgufHidden,
              i == 0 ? formats.values : formats.most);
-      matrix(from + "attn_output.weight", to + "self_attn.o_proj.weight", kHidden, kHeads * kHeadDim, formats.most);
-      matrix(from + "ffn_gate.weight", to + "mlp.gate_proj.weight", kFfn, kHidden, formats.most);
-      matrix(from + "ffn_up.weight", to + "mlp.up_proj.weight", kFfn, kHidden, formats.most);
-      matrix(from + "ffn_down.weight", to + "mlp.down_proj.weight", kHidden, kFfn, formats.values);
+      matrix(from + "attn_output.weight", to + "self_attn.o_proj.weight", kGgufHidden, kGgufHeads * kGgufHeadDim,
+             formats.most);
+      matrix(from + "ffn_gate.weight", to + "mlp.gate_proj.weight", kGgufFfn, kGgufHidden, formats.most);
+      matrix(from + "ffn_up.weight", to + "mlp.up_proj.weight", kGgufFfn, kGgufHidden, formats.most);
+      matrix(from + "ffn_down.weight", to + "mlp.down_proj.weight", kGgufHidden, kGgufFfn, formats.values);
       if (qwen3) {
-        vector(from + "attn_q_norm.weight", to + "self_attn.q_norm.weight", kHeadDim, 1);
-        vector(from + "attn_k_norm.weight", to + "self_attn.k_norm.weight", kHeadDim, 1);
+        vector(from + "attn_q_norm.weight", to + "self_attn.q_norm.weight", kGgufHeadDim, 1);
+        vector(from + "attn_k_norm.weight", to + "self_attn.k_norm.weight", kGgufHeadDim, 1);
       }
       if (architecture == "qwen2")
         for (const char* which : {"q", "k", "v"})
           vector(from + "attn_" + which + ".bias", to + "self_attn." + which + "_proj.bias",
-                 (which[0] == 'q' ? kHeads : kKvHeads) * kHeadDim, 0);
+                 (which[0] == 'q' ? kGgufHeads : kGgufKvHeads) * kGgufHeadDim, 0);
     }
     gguf_path = directory_.write("model.gguf", file_.bytes());
     std::string name = llama ? "LlamaForCausalLM" : qwen3 ? "Qwen3ForCausalLM" : "Qwen2ForCausalLM";
@@ -87,8 +94,8 @@ class Twins {
     std::string data;
     for (int64_t r = 0; r < rows; ++r) {
       // llama.cpp puts row j of the second half of a head behind row j of the first.
-      int64_t in_head = r % kHeadDim, from = r;
-      if (pairs) from = r - in_head + in_head / 2 + in_head % 2 * (kHeadDim / 2);
+      int64_t in_head = r % kGgufHeadDim, from = r;
+      if (pairs) from = r - in_head + in_head / 2 + in_head % 2 * (kGgufHeadDim / 2);
       std::string row(bytes, '\0');
       auto* blocks = reinterpret_cast<std::byte*>(row.data());
       quantise(format, values.ptr<float>() + from * columns, columns, blocks);
@@ -120,28 +127,11 @@ class Twins {
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };
 
-// Of a prompt, and of one token more.
-std::vector<float> logits_of(const std::string& path, ThreadPool& pool, Communicator* ranks = nullptr) {
-  Model model = load_model(resolve_model(path), {.dtype = DType::kF32, .communicator = ranks}, pool);
-  ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
-  RunningSequence sequence = executor.start();
-  std::vector<int64_t> prompt;
-  for (int64_t i = 0; i < 19; ++i) prompt.push_back((11 * i + 5) % kVocab);
-  std::vector<float> all;
-  auto keep = [&](const View& logits) { all.insert(all.end(), logits.ptr<float>(), logits.ptr<float>() + kVocab); };
-  keep(executor.prefill(sequence, prompt));
-  int64_t next = 42;
-  const NewTokens item{&sequence, {&next, 1}};
-  keep(executor.forward({&item, 1}));
-  return all;
-}
-
 class GgufModel : public testing::TestWithParam<std::tuple<const char*, Formats>> {};
 
 TEST_P(GgufModel, HasTheLogitsOfItsDequantisedWeights) {
-  Twins twins(std::get<0>(GetParam()), std::get<1>(GetParam()));
-  ThreadPool pool(2);
-  std::vector<float> quantised = logits_of(twins.gguf_path, pool), plain = logits_of(twins.hf_path, pool);
+  GgufTwins twins(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  std::vector<float> quantised = logits_of_model(twins.gguf_path), plain = logits_of_model(twins.hf_path);
   ASSERT_EQ(quantised.size(), plain.size());
   double squares = 0, errors = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -154,7 +144,7 @@ TEST_P(GgufModel, HasTheLogitsOfItsDequantisedWeights) {
 }
 
 TEST_P(GgufModel, DecodingAllocatesNothing) {
-  Twins twins(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  GgufTwins twins(std::get<0>(GetParam()), std::get<1>(GetParam()));
   ThreadPool pool(2);
   Model model = load_model(resolve_model(twins.gguf_path), {.dtype = DType::kBF16}, pool);
   ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
@@ -170,12 +160,10 @@ TEST_P(GgufModel, DecodingAllocatesNothing) {
 }
 
 TEST(GgufModelOnRanks, HasTheLogitsOfOneRank) {
-  Twins twins("llama", {"q8_0", "q8_0", "q8_0"});
-  ThreadPool pool(1);
-  std::vector<float> one = logits_of(twins.gguf_path, pool);
+  GgufTwins twins("llama", {"q8_0", "q8_0", "q8_0"});
+  std::vector<float> one = logits_of_model(twins.gguf_path);
   on_ranks(2, [&](Communicator& ranks) {
-    ThreadPool own(1);
-    std::vector<float> two = logits_of(twins.gguf_path, own, &ranks);
+    std::vector<float> two = logits_of_model(twins.gguf_path, DType::kF32, &ranks);
     ASSERT_EQ(two.size(), one.size());
     double squares = 0, errors = 0;
     for (size_t i = 0; i < one.size(); ++i) {
@@ -187,7 +175,7 @@ TEST(GgufModelOnRanks, HasTheLogitsOfOneRank) {
 }
 
 TEST(GgufModelOnRanks, BlocksThatCannotBeDividedAreRefused) {
-  Twins twins("llama", {"q4_k", "q6_k", "q6_k"});
+  GgufTwins twins("llama", {"q4_k", "q6_k", "q6_k"});
   expect_sentence(error_of([&] { check_divisible(resolve_model(twins.gguf_path), 2); }), {"2 ranks", "q4_k", "256"});
 }
 

@@ -97,11 +97,11 @@ TEST(NgramIndex, GuessesOfLongSequencesFollowAMatch) {
 }
 
 TEST(TokensKept, AreThoseAfterRightGuesses) {
-  using Tokens = std::vector<int64_t>;
-  EXPECT_EQ(tokens_kept(Tokens{}, Tokens{4}), 1u);
-  EXPECT_EQ(tokens_kept(Tokens{4, 5}, Tokens{4, 5, 6}), 3u);
-  EXPECT_EQ(tokens_kept(Tokens{4, 5}, Tokens{4, 7, 6}), 2u);
-  EXPECT_EQ(tokens_kept(Tokens{4, 5}, Tokens{5, 5, 6}), 1u) << "right again after a wrong one does not count";
+  using Ids = std::vector<int64_t>;
+  EXPECT_EQ(tokens_kept(Ids{}, Ids{4}), 1u);
+  EXPECT_EQ(tokens_kept(Ids{4, 5}, Ids{4, 5, 6}), 3u);
+  EXPECT_EQ(tokens_kept(Ids{4, 5}, Ids{4, 7, 6}), 2u);
+  EXPECT_EQ(tokens_kept(Ids{4, 5}, Ids{5, 5, 6}), 1u) << "right again after a wrong one does not count";
 }
 
 TEST(SpeculativeConfig, IsReadAsVllmHasIt) {

@@ -12,6 +12,7 @@
 #include "ops/formats/scaled_format.h"
 #include "ops/materialize.h"
 #include "tests/engine/allocation_count.h"
+#include "tests/engine/logits_of_model.h"
 #include "tests/models/error_text.h"
 #include "tests/models/temp_directory.h"
 
@@ -170,29 +171,12 @@ class Twins {
   TempDirectory directory_;
 };
 
-// Of a prompt, and of one token more.
-std::vector<float> logits_of(const std::string& path, ThreadPool& pool) {
-  Model model = load_model(resolve_model(path), {.dtype = DType::kF32}, pool);
-  ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
-  RunningSequence sequence = executor.start();
-  std::vector<int64_t> prompt;
-  for (int64_t i = 0; i < 19; ++i) prompt.push_back((11 * i + 5) % kVocab);
-  std::vector<float> all;
-  auto keep = [&](const View& logits) { all.insert(all.end(), logits.ptr<float>(), logits.ptr<float>() + kVocab); };
-  keep(executor.prefill(sequence, prompt));
-  int64_t next = 42;
-  const NewTokens item{&sequence, {&next, 1}};
-  keep(executor.forward({&item, 1}));
-  return all;
-}
-
 class QuantisedModel : public testing::TestWithParam<Method> {};
 
 TEST_P(QuantisedModel, HasTheLogitsOfItsDequantisedWeights) {
   Twins twins(GetParam());
   twins.write(GetParam().config);
-  ThreadPool pool(2);
-  std::vector<float> quantised = logits_of(twins.quantised_path(), pool), plain = logits_of(twins.plain_path(), pool);
+  std::vector<float> quantised = logits_of_model(twins.quantised_path()), plain = logits_of_model(twins.plain_path());
   ASSERT_EQ(quantised.size(), plain.size());
   double squares = 0, errors = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -206,12 +190,11 @@ TEST_P(QuantisedModel, HasTheLogitsOfItsDequantisedWeights) {
 
 // Bit by bit: products are those of the plain model.
 TEST_P(QuantisedModel, IsDequantisedWhereProductsTakeElements) {
-  ThreadPool pool(2);
   for (Kind kind : {Kind::kExperts, Kind::kStacked}) {
     Twins twins(GetParam(), kind);
     twins.write(GetParam().config);
-    const std::vector<float> logits = logits_of(twins.quantised_path(), pool);
-    EXPECT_EQ(logits, logits_of(twins.plain_path(), pool)) << static_cast<int>(kind);
+    const std::vector<float> logits = logits_of_model(twins.quantised_path());
+    EXPECT_EQ(logits, logits_of_model(twins.plain_path())) << static_cast<int>(kind);
     EXPECT_TRUE(std::any_of(logits.begin(), logits.end(), [](float x) { return x != 0; }));
   }
 }

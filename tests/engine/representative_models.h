@@ -1,7 +1,10 @@
 // The tiny models that sweeps over all of them take in the fast set. The others follow in the slow one.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -30,6 +33,14 @@ std::vector<T> part_of_sweep(std::vector<T> all, bool fast, NameOf&& name_of) {
 }
 inline std::vector<std::string> part_of_sweep(std::vector<std::string> all, bool fast) {
   return part_of_sweep(std::move(all), fast, [](const std::string& name) { return name; });
+}
+
+// The name of a test of such a model: without "tiny-".
+inline std::string name_of_model(const testing::TestParamInfo<std::string>& test) {
+  std::string name = test.param.substr(5);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
 }
 
 }  // namespace fk

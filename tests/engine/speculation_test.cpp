@@ -122,16 +122,10 @@ TEST(RepresentativeModels, AreInTheCatalog) {
   EXPECT_EQ(part_of_sweep(language_models(), true).size(), std::size(kRepresentativeModels));
 }
 
-std::string name_of_test(const testing::TestParamInfo<std::string>& test) {
-  std::string name = test.param.substr(5);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
 INSTANTIATE_TEST_SUITE_P(Models, SpeculationOfModels, testing::ValuesIn(part_of_sweep(language_models(), true)),
-                         name_of_test);
+                         name_of_model);
 INSTANTIATE_TEST_SUITE_P(SlowModels, SpeculationOfModels, testing::ValuesIn(part_of_sweep(language_models(), false)),
-                         name_of_test);
+                         name_of_model);
 
 TEST(SpeculationTest, StopsPenaltiesAndLogprobsAreThoseWithoutIt) {
   Speculation s("tiny-llama");

@@ -19,7 +19,7 @@ namespace fk::golden {
 namespace {
 
 const std::string kEncoderData = FK_SOURCE_DIR "/tests/golden/encoder_data/";
-constexpr double kF32Bound = 1e-5;  // of the largest number; transformers' own f32 is within 1e-6 of float64
+constexpr double kEncoderF32Bound = 1e-5;  // of the largest number; transformers' own f32 is within 1e-6 of float64
 
 using Vectors = std::vector<std::vector<double>>;
 
@@ -136,7 +136,7 @@ class EncoderAlignment : public testing::TestWithParam<Subject> {
   ThreadPool pool_;
 };
 
-TEST_P(EncoderAlignment, VectorsInF32) { expect_aligned(DType::kF32, "", kF32Bound); }
+TEST_P(EncoderAlignment, VectorsInF32) { expect_aligned(DType::kF32, "", kEncoderF32Bound); }
 
 // With the same rounded weights, no worse than transformers' own bf16 by more than the spread between two orders of
 // summation.
@@ -169,7 +169,7 @@ TEST_P(EncoderAlignment, ReadsACheckpointOnDisk) {
   Model model = load_model(resolve_model(folder.string()),
                            {.format = LoadFormat::kAuto, .dtype = DType::kF32, .device = GetParam().device}, pool_);
   std::unique_ptr<Encoder> encoder = make_encoder(model, pool_);
-  EXPECT_LE(error_of_pass(*encoder, encoder->forward(golden_.inputs()), golden_.json, "", 0), kF32Bound);
+  EXPECT_LE(error_of_pass(*encoder, encoder->forward(golden_.inputs()), golden_.json, "", 0), kEncoderF32Bound);
   fs::remove_all(folder);
 }
 

@@ -34,7 +34,7 @@ Json without(const char* base, const std::string& key) {
   json.erase(key);
   return json;
 }
-std::string refusal(const Json& json) {
+std::string json_refusal(const Json& json) {
   return error_of([&] { read(json); });
 }
 
@@ -117,8 +117,8 @@ TEST(Config, ReadsTheDTypeUnderBothNames) {
   EXPECT_EQ(read(with(kLlama32Config, "torch_dtype", "\"float16\"")).facts.dtype, DType::kF16);
   EXPECT_EQ(read(with(kLlama32Config, "dtype", "\"float32\"")).facts.dtype, DType::kF32);
   EXPECT_EQ(read(without(kLlama32Config, "torch_dtype")).facts.dtype, DType::kF32);
-  expect_sentence(refusal(with(kLlama32Config, "torch_dtype", "\"int8\"")), {"'int8'", "bfloat16"});
-  expect_sentence(refusal(with(kLlama32Config, "torch_dtype", "7")), {"torch_dtype", "string"});
+  expect_sentence(json_refusal(with(kLlama32Config, "torch_dtype", "\"int8\"")), {"'int8'", "bfloat16"});
+  expect_sentence(json_refusal(with(kLlama32Config, "torch_dtype", "7")), {"torch_dtype", "string"});
 }
 
 TEST(Config, FindsTheLayersThatSlide) {
@@ -156,32 +156,33 @@ TEST(Config, FindsTheLayersThatSlide) {
   EXPECT_EQ(sliding(with(kGemma3Config, "sliding_window_pattern", "2")), Found(512, 13));
   EXPECT_EQ(sliding(with(kGemma3Config, "sliding_window_pattern", "1")), Found(0, 0));
 
-  expect_sentence(refusal(with(kGemma3Config, "sliding_window", "null")), {"sliding_window"});
-  expect_sentence(refusal(with(kGemma3Config, "layer_types", "[\"full_attention\"]")), {"layer_types", "26 layers"});
+  expect_sentence(json_refusal(with(kGemma3Config, "sliding_window", "null")), {"sliding_window"});
+  expect_sentence(json_refusal(with(kGemma3Config, "layer_types", "[\"full_attention\"]")),
+                  {"layer_types", "26 layers"});
   Json odd = parsed(kGemma3Version5Config);
   odd["layer_types"][2] = "chunked_attention";
-  expect_sentence(refusal(odd), {"chunked_attention", "sliding_attention"});
+  expect_sentence(json_refusal(odd), {"chunked_attention", "sliding_attention"});
   odd["layer_types"][2] = 5;
-  expect_sentence(refusal(odd), {"layer_types", "'5'"});
+  expect_sentence(json_refusal(odd), {"layer_types", "'5'"});
   Json mixed = with(kMistralConfig, "sliding_window", "64");
   mixed["layer_types"] = Json::array();
   for (int i = 0; i < 32; ++i) mixed["layer_types"].push_back(i % 2 ? "sliding_attention" : "full_attention");
-  expect_sentence(refusal(mixed), {"MistralForCausalLM", "layer_types"});
+  expect_sentence(json_refusal(mixed), {"MistralForCausalLM", "layer_types"});
 }
 
 TEST(Config, ListsTheKnownArchitecturesForAnUnknownOne) {
   for (const char* value : {"[\"GPT2LMHeadModel\"]", "[]", "null", "[1]", "\"LlamaForCausalLM\"", "{}", "[\"\"]"}) {
-    std::string sentence = refusal(with(kLlama32Config, "architectures", value));
+    std::string sentence = json_refusal(with(kLlama32Config, "architectures", value));
     for (const Family* family : families()) expect_sentence(sentence, {std::string(family->architecture).c_str()});
   }
-  expect_sentence(refusal(with(kLlama32Config, "architectures", "[\"GPT2LMHeadModel\"]")), {"'GPT2LMHeadModel'"});
-  expect_sentence(refusal(with(kGemma3Config, "architectures", "[\"Gemma3ForConditionalGeneration\"]")),
+  expect_sentence(json_refusal(with(kLlama32Config, "architectures", "[\"GPT2LMHeadModel\"]")), {"'GPT2LMHeadModel'"});
+  expect_sentence(json_refusal(with(kGemma3Config, "architectures", "[\"Gemma3ForConditionalGeneration\"]")),
                   {"vision", "Gemma3ForCausalLM"});
 }
 
 TEST(Config, RefusesMissingFields) {
   for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"})
-    expect_sentence(refusal(without(kLlama32Config, key)), {"config.json", key});
+    expect_sentence(json_refusal(without(kLlama32Config, key)), {"config.json", key});
 }
 
 TEST(Config, RefusesDimensionsThatAreNotSensible) {
@@ -189,75 +190,78 @@ TEST(Config, RefusesDimensionsThatAreNotSensible) {
                           "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
     for (const char* value : {"0", "-1", "1.5", "\"8\"", "true", "[]", "{}", "9223372036854775807", "4294967296",
                               "18446744073709551615", "1e30", "-9223372036854775808"}) {
-      expect_sentence(refusal(with(kLlama32Config, key, value)), {"config.json", key, "whole number"});
+      expect_sentence(json_refusal(with(kLlama32Config, key, value)), {"config.json", key, "whole number"});
     }
   }
-  expect_sentence(refusal(with(kLlama32Config, "num_key_value_heads", "5")), {"num_attention_heads 32", "5"});
-  expect_sentence(refusal(with(kLlama32Config, "head_dim", "63")), {"head_dim", "even", "63"});
+  expect_sentence(json_refusal(with(kLlama32Config, "num_key_value_heads", "5")), {"num_attention_heads 32", "5"});
+  expect_sentence(json_refusal(with(kLlama32Config, "head_dim", "63")), {"head_dim", "even", "63"});
   Json indivisible = without(kLlama32Config, "head_dim");
   indivisible["hidden_size"] = 2050;
-  expect_sentence(refusal(indivisible), {"head_dim", "2050", "32"});
+  expect_sentence(json_refusal(indivisible), {"head_dim", "2050", "32"});
 }
 
 TEST(Config, RefusesNumbersThatAreNotSensible) {
   for (const char* key : {"rms_norm_eps", "rope_theta"})
     for (const char* value : {"0", "-1", "\"1\"", "1e300", "true", "[1]"})
-      expect_sentence(refusal(with(kLlama32Config, key, value)), {key, "number from"});
+      expect_sentence(json_refusal(with(kLlama32Config, key, value)), {key, "number from"});
   for (const char* value : {"0", "-5", "1e300"}) {
-    expect_sentence(refusal(with(kGemma3Config, "query_pre_attn_scalar", value)), {"query_pre_attn_scalar"});
-    expect_sentence(refusal(with(kGemma3Config, "rope_local_base_freq", value)), {"rope_local_base_freq"});
-    expect_sentence(refusal(with(kMistralConfig, "sliding_window", value)), {"sliding_window"});
+    expect_sentence(json_refusal(with(kGemma3Config, "query_pre_attn_scalar", value)), {"query_pre_attn_scalar"});
+    expect_sentence(json_refusal(with(kGemma3Config, "rope_local_base_freq", value)), {"rope_local_base_freq"});
+    expect_sentence(json_refusal(with(kMistralConfig, "sliding_window", value)), {"sliding_window"});
   }
   for (const char* key : {"tie_word_embeddings", "attention_bias", "mlp_bias"})
-    expect_sentence(refusal(with(kLlama32Config, key, "1")), {key, "true or false"});
+    expect_sentence(json_refusal(with(kLlama32Config, key, "1")), {key, "true or false"});
 }
 
 TEST(Config, RefusesRotaryEmbeddingsItCannotCompute) {
   for (const char* type : {"dynamic", "longrope", "su", ""}) {
     std::string value = std::string(R"({"factor":2.0,"rope_type":")") + type + "\"}";
-    expect_sentence(refusal(with(kQwen3Config, "rope_scaling", value.c_str())), {"'", type, "linear", "llama3"});
-    expect_sentence(refusal(with(kQwen3Config, "rope_parameters", value.c_str())), {"'", type, "linear", "llama3"});
+    expect_sentence(json_refusal(with(kQwen3Config, "rope_scaling", value.c_str())), {"'", type, "linear", "llama3"});
+    expect_sentence(json_refusal(with(kQwen3Config, "rope_parameters", value.c_str())),
+                    {"'", type, "linear", "llama3"});
   }
-  expect_sentence(refusal(with(kQwen3Config, "rope_scaling", R"({"type":"linear"})")), {"rope_scaling", "factor"});
-  expect_sentence(refusal(with(kQwen3Config, "rope_scaling", R"({"type":"linear","factor":0})")), {"factor"});
-  expect_sentence(refusal(with(kQwen3Config, "rope_scaling", "[]")), {"rope_scaling", "object"});
-  expect_sentence(refusal(with(kQwen3Config, "rope_scaling", R"({"type":3})")), {"type", "string"});
+  expect_sentence(json_refusal(with(kQwen3Config, "rope_scaling", R"({"type":"linear"})")), {"rope_scaling", "factor"});
+  expect_sentence(json_refusal(with(kQwen3Config, "rope_scaling", R"({"type":"linear","factor":0})")), {"factor"});
+  expect_sentence(json_refusal(with(kQwen3Config, "rope_scaling", "[]")), {"rope_scaling", "object"});
+  expect_sentence(json_refusal(with(kQwen3Config, "rope_scaling", R"({"type":3})")), {"type", "string"});
   for (const char* key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     Json json = parsed(kLlama32Config);
     json["rope_scaling"].erase(key);
     // The context stands in for the last.
     if (std::string_view(key) != "original_max_position_embeddings")
-      expect_sentence(refusal(json), {"rope_scaling", key});
+      expect_sentence(json_refusal(json), {"rope_scaling", key});
     json["rope_scaling"][key] = -1;
-    expect_sentence(refusal(json), {"rope_scaling", key});
+    expect_sentence(json_refusal(json), {"rope_scaling", key});
   }
   Json equal = parsed(kLlama32Config);
   equal["rope_scaling"]["high_freq_factor"] = 0.5;
-  expect_sentence(refusal(equal), {"high_freq_factor 0.5", "low_freq_factor"});
-  expect_sentence(refusal(with(kLlama32Config, "partial_rotary_factor", "0.5")), {"partial_rotary_factor"});
-  expect_sentence(refusal(with(kQwen3Config, "rope_parameters", R"({"full_attention":{"rope_theta":1e6}})")),
+  expect_sentence(json_refusal(equal), {"high_freq_factor 0.5", "low_freq_factor"});
+  expect_sentence(json_refusal(with(kLlama32Config, "partial_rotary_factor", "0.5")), {"partial_rotary_factor"});
+  expect_sentence(json_refusal(with(kQwen3Config, "rope_parameters", R"({"full_attention":{"rope_theta":1e6}})")),
                   {"Qwen3ForCausalLM", "rope_parameters"});
-  expect_sentence(refusal(with(kGemma3Config, "rope_parameters",
-                               R"({"full_attention":{}, "sliding_attention":{"rope_type":"linear","factor":2}})")),
+  expect_sentence(json_refusal(with(kGemma3Config, "rope_parameters",
+                                    R"({"full_attention":{}, "sliding_attention":{"rope_type":"linear","factor":2}})")),
                   {"linear", "sliding"});
 }
 
 TEST(Config, RefusesWhatItsArithmeticDoesNotDo) {
-  expect_sentence(refusal(with(kLlama32Config, "hidden_act", "\"gelu\"")), {"'gelu'", "silu"});
-  expect_sentence(refusal(with(kGemma3Config, "hidden_activation", "\"silu\"")), {"'silu'", "gelu_pytorch_tanh"});
-  expect_sentence(refusal(with(kGemma3Config, "final_logit_softcapping", "30.0")), {"final_logit_softcapping"});
-  expect_sentence(refusal(with(kGemma3Config, "attn_logit_softcapping", "50.0")), {"attn_logit_softcapping"});
-  expect_sentence(refusal(with(kGemma3Config, "use_bidirectional_attention", "true")), {"use_bidirectional_attention"});
-  expect_sentence(refusal(with(kLlama32Config, "quantization_config", R"({"quant_method":"hqq"})")), {"'hqq'", "fp8"});
-  expect_sentence(refusal(with(kMistralConfig, "attention_bias", "true")), {"attention_bias"});
-  expect_sentence(refusal(with(kQwen3Config, "mlp_bias", "true")), {"mlp_bias"});
+  expect_sentence(json_refusal(with(kLlama32Config, "hidden_act", "\"gelu\"")), {"'gelu'", "silu"});
+  expect_sentence(json_refusal(with(kGemma3Config, "hidden_activation", "\"silu\"")), {"'silu'", "gelu_pytorch_tanh"});
+  expect_sentence(json_refusal(with(kGemma3Config, "final_logit_softcapping", "30.0")), {"final_logit_softcapping"});
+  expect_sentence(json_refusal(with(kGemma3Config, "attn_logit_softcapping", "50.0")), {"attn_logit_softcapping"});
+  expect_sentence(json_refusal(with(kGemma3Config, "use_bidirectional_attention", "true")),
+                  {"use_bidirectional_attention"});
+  expect_sentence(json_refusal(with(kLlama32Config, "quantization_config", R"({"quant_method":"hqq"})")),
+                  {"'hqq'", "fp8"});
+  expect_sentence(json_refusal(with(kMistralConfig, "attention_bias", "true")), {"attention_bias"});
+  expect_sentence(json_refusal(with(kQwen3Config, "mlp_bias", "true")), {"mlp_bias"});
   EXPECT_TRUE(init_of<LlamaForCausalLM>(read(with(kLlama32Config, "attention_bias", "true"))).attention_bias);
   EXPECT_TRUE(init_of<LlamaForCausalLM>(read(with(kLlama32Config, "mlp_bias", "true"))).mlp_bias);
 }
 
 TEST(Config, RefusesFilesThatAreNoObjects) {
   for (const char* text : {"[]", "1", "null", "\"x\""})
-    expect_sentence(refusal(parsed(text)), {"config.json", "object"});
+    expect_sentence(json_refusal(parsed(text)), {"config.json", "object"});
   TempDirectory dir;
   expect_sentence(error_of([&] { read_config(dir.path()); }), {"config.json"});
   dir.write("config.json", "{\"architectures\":");

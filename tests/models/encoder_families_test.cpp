@@ -1,14 +1,13 @@
 // What the families of encoders read from config.json and refuse, and models inside larger ones.
 #include <gtest/gtest.h>
 
-#include "core/json.h"
 #include "models/catalog.h"
 #include "models/config.h"
 #include "models/dummy_weights.h"
-#include "models/family.h"
 #include "models/sentence_pooling.h"
 #include "ops/l4/siglip_vision_model.h"
 #include "ops/l4/xlm_roberta_model.h"
+#include "tests/models/changed_config.h"
 #include "tests/models/error_text.h"
 #include "tests/models/init_of.h"
 #include "tests/models/temp_directory.h"
@@ -28,16 +27,6 @@ constexpr const char* kSiglip2Config = R"({
   "vision_config": {"hidden_act": "gelu_pytorch_tanh", "hidden_size": 768, "image_size": 224, "intermediate_size": 3072,
                     "layer_norm_eps": 1e-06, "model_type": "siglip_vision_model", "num_attention_heads": 12,
                     "num_channels": 3, "num_hidden_layers": 12, "patch_size": 16}})";
-
-ModelConfig changed(const char* base, const std::string& key, const char* value) {
-  Json json = parse_json(base, "the test's config");
-  json.erase(key);
-  if (value != nullptr) json[key] = parse_json(value, "the test's value");
-  return config_from_json(json, "config.json");
-}
-std::string refusal(const char* base, const std::string& key, const char* value) {
-  return error_of([&] { changed(base, key, value); });
-}
 
 TEST(EncoderFamilies, BgeM3IsATextEncoderOfTheCatalog) {
   ModelConfig config = changed(kBgeM3Config, "none", nullptr);

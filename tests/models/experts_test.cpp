@@ -4,16 +4,14 @@
 #include <algorithm>
 
 #include "core/json.h"
-#include "models/checkpoint_names.h"
 #include "models/config.h"
-#include "models/family.h"
 #include "ops/l4/glm4_moe_for_causal_lm.h"
 #include "ops/l4/gpt_oss_for_causal_lm.h"
 #include "ops/l4/llama4_for_causal_lm.h"
 #include "ops/l4/mixtral_for_causal_lm.h"
 #include "ops/l4/qwen2_moe_for_causal_lm.h"
 #include "ops/l4/qwen3_moe_for_causal_lm.h"
-#include "ops/registry.h"
+#include "tests/models/changed_config.h"
 #include "tests/models/error_text.h"
 #include "tests/models/init_of.h"
 
@@ -72,109 +70,90 @@ constexpr const char* kLlama4 = R"({"architectures": ["Llama4ForCausalLM"], "mod
   "rope_theta": 500000.0, "router_jitter_noise": 0.0, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
   "use_qk_norm": true, "vocab_size": 202048})";
 
-ModelConfig with(const char* base, std::initializer_list<std::pair<const char*, const char*>> changes) {
-  Json json = parse_json(base, "the test's config");
-  for (auto [key, value] : changes) json[key] = parse_json(value, "the test's value");
-  return config_from_json(json, "config.json");
-}
-std::string refusal_of(const char* base, const char* key, const char* value) {
-  return error_of([&] { with(base, {{key, value}}); });
-}
-
-std::vector<std::string> checkpoint_names(const ModelConfig& config) {
-  std::unique_ptr<Node> root = Registry::instance().at(config.family->op).build(config.init, {.oracle = true});
-  std::vector<std::string> all;
-  for (const ParamSpec& param : checkpoint_params(*root, config)) {
-    if (param.part_names.empty()) all.push_back(param.name);
-    all.insert(all.end(), param.part_names.begin(), param.part_names.end());
-  }
-  std::sort(all.begin(), all.end());
-  return all;
-}
 bool has(const std::vector<std::string>& all, std::string_view name) {
   return std::binary_search(all.begin(), all.end(), "model.layers.0." + std::string(name));
 }
 
 TEST(Experts, HaveTheNamesOfTheirCheckpoints) {
-  std::vector<std::string> mixtral = checkpoint_names(with(kMixtral, {}));
+  std::vector<std::string> mixtral = checkpoint_names(changed(kMixtral, {}));
   for (const char* name : {"gate.weight", "experts.0.w1.weight", "experts.2.w2.weight", "experts.1.w3.weight"})
     EXPECT_TRUE(has(mixtral, std::string("block_sparse_moe.") + name)) << name;
   EXPECT_FALSE(has(mixtral, "block_sparse_moe.experts.3.w1.weight"));
   // 3 experts of 3 matrices, the router, 4 projections, 2 norms; embedding, norm and head.
   EXPECT_EQ(mixtral.size(), 9u + 1 + 4 + 2 + 3);
 
-  std::vector<std::string> qwen = checkpoint_names(with(kQwen2Moe, {}));
+  std::vector<std::string> qwen = checkpoint_names(changed(kQwen2Moe, {}));
   for (const char* name : {"gate.weight", "experts.5.down_proj.weight", "experts.0.gate_proj.weight",
                            "shared_expert.up_proj.weight", "shared_expert_gate.weight"})
     EXPECT_TRUE(has(qwen, std::string("mlp.") + name)) << name;
   EXPECT_TRUE(has(qwen, "self_attn.q_proj.bias"));
-  EXPECT_FALSE(has(checkpoint_names(with(kQwen2Moe, {{"qkv_bias", "false"}})), "self_attn.q_proj.bias"));
+  EXPECT_FALSE(has(checkpoint_names(changed(kQwen2Moe, {{"qkv_bias", "false"}})), "self_attn.q_proj.bias"));
 
-  std::vector<std::string> dense = checkpoint_names(with(kQwen3Moe, {{"mlp_only_layers", "[0]"}}));
+  std::vector<std::string> dense = checkpoint_names(changed(kQwen3Moe, {{"mlp_only_layers", "[0]"}}));
   EXPECT_TRUE(has(dense, "mlp.up_proj.weight") && has(dense, "self_attn.q_norm.weight"));
   EXPECT_FALSE(has(dense, "mlp.gate.weight"));
 }
 
 TEST(Experts, OfGlmHaveACorrectionAndASharedOne) {
-  std::vector<std::string> glm = checkpoint_names(with(kGlm4Moe, {{"first_k_dense_replace", "0"}}));
+  std::vector<std::string> glm = checkpoint_names(changed(kGlm4Moe, {{"first_k_dense_replace", "0"}}));
   for (const char* name : {"gate.weight", "gate.e_score_correction_bias", "experts.7.down_proj.weight",
                            "experts.0.gate_proj.weight", "shared_experts.up_proj.weight"})
     EXPECT_TRUE(has(glm, std::string("mlp.") + name)) << name;
   EXPECT_TRUE(has(glm, "self_attn.q_norm.weight") && has(glm, "self_attn.q_proj.bias"));
   EXPECT_FALSE(has(glm, "self_attn.o_proj.bias"));
-  EXPECT_FALSE(has(checkpoint_names(with(kGlm4Moe, {{"use_qk_norm", "false"}})), "self_attn.q_norm.weight"));
-  EXPECT_TRUE(has(checkpoint_names(with(kGlm4Moe, {})), "mlp.up_proj.weight"));  // layer 0 has no experts
-  auto init = init_of<Glm4MoeForCausalLM>(with(kGlm4Moe, {}));
+  EXPECT_FALSE(has(checkpoint_names(changed(kGlm4Moe, {{"use_qk_norm", "false"}})), "self_attn.q_norm.weight"));
+  EXPECT_TRUE(has(checkpoint_names(changed(kGlm4Moe, {})), "mlp.up_proj.weight"));  // layer 0 has no experts
+  auto init = init_of<Glm4MoeForCausalLM>(changed(kGlm4Moe, {}));
   EXPECT_EQ(init.rotary_dim, 8);
   EXPECT_EQ(Glm4MoeForCausalLM::layer(init, 1).moe.shared_expert_intermediate_size, 48);
 }
 
 TEST(Experts, OfGlmRefuseGroupsThatDoNotFit) {
-  expect_sentence(refusal_of(kGlm4Moe, "n_group", "3"), {"n_group 3", "n_routed_experts 8"});
-  expect_sentence(refusal_of(kGlm4Moe, "n_group", "8"), {"n_group 8", "two or more"});
-  expect_sentence(refusal_of(kGlm4Moe, "topk_group", "2"), {"topk_group 2", "n_group 1"});
+  expect_sentence(refusal(kGlm4Moe, "n_group", "3"), {"n_group 3", "n_routed_experts 8"});
+  expect_sentence(refusal(kGlm4Moe, "n_group", "8"), {"n_group 8", "two or more"});
+  expect_sentence(refusal(kGlm4Moe, "topk_group", "2"), {"topk_group 2", "n_group 1"});
   expect_sentence(error_of([] {
-                    with(kGlm4Moe, {{"n_group", "4"}, {"topk_group", "1"}});
+                    changed(kGlm4Moe, {{"n_group", "4"}, {"topk_group", "1"}});
                   }),
                   {"topk_group 1", "num_experts_per_tok 4"});
 }
 
 TEST(Experts, OfGptOssAreStoredInTwoTensors) {
-  std::vector<std::string> quantised = checkpoint_names(with(kGptOss, {}));
+  std::vector<std::string> quantised = checkpoint_names(changed(kGptOss, {}));
   for (const char* name :
        {"router.weight", "router.bias", "experts.gate_up_proj_blocks", "experts.gate_up_proj_scales",
         "experts.gate_up_proj_bias", "experts.down_proj_blocks", "experts.down_proj_scales", "experts.down_proj_bias"})
     EXPECT_TRUE(has(quantised, std::string("mlp.") + name)) << name;
   EXPECT_TRUE(has(quantised, "self_attn.sinks") && has(quantised, "self_attn.o_proj.bias"));
-  std::vector<std::string> plain = checkpoint_names(with(kGptOss, {{"quantization_config", "null"}}));
+  std::vector<std::string> plain = checkpoint_names(changed(kGptOss, {{"quantization_config", "null"}}));
   EXPECT_TRUE(has(plain, "mlp.experts.gate_up_proj") && has(plain, "mlp.experts.down_proj"));
   EXPECT_FALSE(has(plain, "mlp.experts.down_proj_blocks"));
 
-  auto init = init_of<GptOssForCausalLM>(with(kGptOss, {}));
+  auto init = init_of<GptOssForCausalLM>(changed(kGptOss, {}));
   EXPECT_EQ(init.experts_format, "mxfp4");
   EXPECT_EQ(init.layer_is_sliding, (std::vector<uint8_t>{1, 0, 1}));
   EXPECT_EQ(init.sliding_window, 128);
   // The defaults of transformers are those of the published models.
   Json json = parse_json(kGptOss, "the test's config");
   for (const char* key : {"rope_scaling", "rope_theta", "sliding_window", "swiglu_limit"}) json.erase(key);
-  EXPECT_EQ(config_from_json(json, "config.json").init, with(kGptOss, {}).init);
+  EXPECT_EQ(config_from_json(json, "config.json").init, changed(kGptOss, {}).init);
 }
 
 TEST(Experts, OfGptOssRefuseOtherFormats) {
-  expect_sentence(refusal_of(kGptOss, "quantization_config", R"({"quant_method": "gptq"})"), {"'gptq'", "mxfp4"});
-  expect_sentence(refusal_of(kGptOss, "quantization_config", "{}"), {"''", "mxfp4"});
-  expect_sentence(refusal_of(kGptOss, "hidden_size", "72"), {"MXFP4", "multiples of 32", "72"});
+  expect_sentence(refusal(kGptOss, "quantization_config", R"({"quant_method": "gptq"})"), {"'gptq'", "mxfp4"});
+  expect_sentence(refusal(kGptOss, "quantization_config", "{}"), {"''", "mxfp4"});
+  expect_sentence(refusal(kGptOss, "hidden_size", "72"), {"MXFP4", "multiples of 32", "72"});
 }
 
 TEST(Experts, OfLlama4AreOneTensorAndOnEveryOtherLayer) {
-  std::vector<std::string> all = checkpoint_names(with(kLlama4, {{"interleave_moe_layer_step", "1"}}));
+  std::vector<std::string> all = checkpoint_names(changed(kLlama4, {{"interleave_moe_layer_step", "1"}}));
   for (const char* name : {"router.weight", "experts.gate_up_proj", "experts.down_proj",
                            "shared_expert.gate_proj.weight", "shared_expert.down_proj.weight"})
     EXPECT_TRUE(has(all, std::string("feed_forward.") + name)) << name;
   EXPECT_FALSE(has(all, "self_attn.qk_norm.weight"));  // its norm has no weight
-  EXPECT_TRUE(has(checkpoint_names(with(kLlama4, {})), "feed_forward.gate_proj.weight"));
+  EXPECT_TRUE(has(checkpoint_names(changed(kLlama4, {})), "feed_forward.gate_proj.weight"));
 
-  auto init = init_of<Llama4ForCausalLM>(with(kLlama4, {}));
+  auto init = init_of<Llama4ForCausalLM>(changed(kLlama4, {}));
   EXPECT_EQ(init.layer_has_experts, (std::vector<uint8_t>{0, 1, 0, 1, 0}));
   EXPECT_EQ(init.layer_has_rope, (std::vector<uint8_t>{1, 1, 1, 0, 1}));
   EXPECT_EQ(init.layer_is_chunked, init.layer_has_rope);
@@ -183,7 +162,7 @@ TEST(Experts, OfLlama4AreOneTensorAndOnEveryOtherLayer) {
   EXPECT_FALSE(global.attention.use_rope);
   EXPECT_EQ(local.attention.attention_chunk_size, 8192);
   EXPECT_EQ(local.mlp.intermediate_size, 96);
-  EXPECT_EQ(init_of<Llama4ForCausalLM>(with(kLlama4, {{"moe_layers", "[4]"}})).layer_has_experts,
+  EXPECT_EQ(init_of<Llama4ForCausalLM>(changed(kLlama4, {{"moe_layers", "[4]"}})).layer_has_experts,
             (std::vector<uint8_t>{0, 0, 0, 0, 1}));
 }
 
@@ -194,16 +173,16 @@ TEST(Experts, OfLlama4AreReadFromTheWholeModelsConfig) {
                 {"text_config", parse_json(kLlama4, "the test's config")},
                 {"vision_config", Json::object()}};
   whole["text_config"].erase("architectures");
-  EXPECT_EQ(config_from_json(whole, "config.json").init, with(kLlama4, {}).init);
+  EXPECT_EQ(config_from_json(whole, "config.json").init, changed(kLlama4, {}).init);
 }
 
 TEST(Experts, OfLlama4RefuseWhatIsNotComputed) {
-  expect_sentence(refusal_of(kLlama4, "num_experts_per_tok", "2"), {"num_experts_per_tok 2", "only 1"});
-  expect_sentence(refusal_of(kLlama4, "attention_chunk_size", "null"), {"attention_chunk_size"});
+  expect_sentence(refusal(kLlama4, "num_experts_per_tok", "2"), {"num_experts_per_tok 2", "only 1"});
+  expect_sentence(refusal(kLlama4, "attention_chunk_size", "null"), {"attention_chunk_size"});
   for (const char* value : {"[1, 1]", "[1, 1, 1, 2, 1]", "\"1\"", "[1, 1, 1, 1, \"0\"]"})
-    expect_sentence(refusal_of(kLlama4, "no_rope_layers", value), {"no_rope_layers", "5 layers"});
-  expect_sentence(refusal_of(kLlama4, "moe_layers", "[5]"), {"moe_layers holds 5", "from 0 to 4"});
-  expect_sentence(refusal_of(kLlama4, "layer_types", R"(["sliding_attention", "", "", "", ""])"),
+    expect_sentence(refusal(kLlama4, "no_rope_layers", value), {"no_rope_layers", "5 layers"});
+  expect_sentence(refusal(kLlama4, "moe_layers", "[5]"), {"moe_layers holds 5", "from 0 to 4"});
+  expect_sentence(refusal(kLlama4, "layer_types", R"(["sliding_attention", "", "", "", ""])"),
                   {"sliding_attention", "chunked_attention and full_attention"});
 }
 
@@ -215,10 +194,10 @@ TEST(Experts, AreOnTheLayersTheConfigNames) {
       found += Qwen3MoeForCausalLM::layer(init, i).has_experts() ? 'e' : '.';
     return found;
   };
-  EXPECT_EQ(layers(with(kQwen3Moe, {})), "eeee");
-  EXPECT_EQ(layers(with(kQwen3Moe, {{"decoder_sparse_step", "2"}})), ".e.e");
-  EXPECT_EQ(layers(with(kQwen3Moe, {{"mlp_only_layers", "[0, 3]"}})), ".ee.");
-  EXPECT_EQ(layers(with(kQwen3Moe, {{"decoder_sparse_step", "9"}})), "....");
+  EXPECT_EQ(layers(changed(kQwen3Moe, {})), "eeee");
+  EXPECT_EQ(layers(changed(kQwen3Moe, {{"decoder_sparse_step", "2"}})), ".e.e");
+  EXPECT_EQ(layers(changed(kQwen3Moe, {{"mlp_only_layers", "[0, 3]"}})), ".ee.");
+  EXPECT_EQ(layers(changed(kQwen3Moe, {{"decoder_sparse_step", "9"}})), "....");
 }
 
 TEST(Experts, ReadWhatTransformersDefaults) {
@@ -243,28 +222,28 @@ TEST(Experts, WindowsAreThoseOfTransformers) {
       all.push_back(Qwen2MoeForCausalLM::layer(init, i).attention.sliding_window);
     return all;
   };
-  EXPECT_EQ(windows(with(kQwen2Moe, {})), (std::vector<int64_t>{0, 0, 0, 0}));
-  ModelConfig sliding = with(kQwen2Moe, {{"use_sliding_window", "true"}, {"sliding_window", "64"}});
+  EXPECT_EQ(windows(changed(kQwen2Moe, {})), (std::vector<int64_t>{0, 0, 0, 0}));
+  ModelConfig sliding = changed(kQwen2Moe, {{"use_sliding_window", "true"}, {"sliding_window", "64"}});
   EXPECT_EQ(windows(sliding), (std::vector<int64_t>{64, 0, 64, 0}));
-  EXPECT_EQ(
-      windows(with(kQwen2Moe, {{"use_sliding_window", "true"}, {"sliding_window", "64"}, {"max_window_layers", "1"}})),
-      (std::vector<int64_t>{64, 0, 0, 0}));
-  EXPECT_EQ(init_of<Qwen3MoeForCausalLM>(with(kQwen3Moe, {{"use_sliding_window", "true"}, {"sliding_window", "9"}}))
+  EXPECT_EQ(windows(changed(kQwen2Moe,
+                            {{"use_sliding_window", "true"}, {"sliding_window", "64"}, {"max_window_layers", "1"}})),
+            (std::vector<int64_t>{64, 0, 0, 0}));
+  EXPECT_EQ(init_of<Qwen3MoeForCausalLM>(changed(kQwen3Moe, {{"use_sliding_window", "true"}, {"sliding_window", "9"}}))
                 .sliding_window,
             9);
-  EXPECT_EQ(init_of<MixtralForCausalLM>(with(kMixtral, {{"sliding_window", "4096"}})).sliding_window, 4096);
+  EXPECT_EQ(init_of<MixtralForCausalLM>(changed(kMixtral, {{"sliding_window", "4096"}})).sliding_window, 4096);
 }
 
 TEST(Experts, RefuseWhatCannotBe) {
-  expect_sentence(refusal_of(kMixtral, "num_experts_per_tok", "4"), {"num_experts_per_tok 4", "num_local_experts 3"});
-  expect_sentence(refusal_of(kQwen3Moe, "num_experts_per_tok", "17"), {"num_experts_per_tok 17", "num_experts 16"});
+  expect_sentence(refusal(kMixtral, "num_experts_per_tok", "4"), {"num_experts_per_tok 4", "num_local_experts 3"});
+  expect_sentence(refusal(kQwen3Moe, "num_experts_per_tok", "17"), {"num_experts_per_tok 17", "num_experts 16"});
   for (const char* value : {"0", "-1", "1.5", "\"8\"", "1000000000"})
-    expect_sentence(refusal_of(kMixtral, "num_local_experts", value), {"num_local_experts"});
-  expect_sentence(refusal_of(kQwen3Moe, "decoder_sparse_step", "0"), {"decoder_sparse_step"});
-  expect_sentence(refusal_of(kQwen3Moe, "mlp_only_layers", "4"), {"mlp_only_layers must be a list"});
+    expect_sentence(refusal(kMixtral, "num_local_experts", value), {"num_local_experts"});
+  expect_sentence(refusal(kQwen3Moe, "decoder_sparse_step", "0"), {"decoder_sparse_step"});
+  expect_sentence(refusal(kQwen3Moe, "mlp_only_layers", "4"), {"mlp_only_layers must be a list"});
   for (const char* value : {"[4]", "[-1]", "[\"0\"]", "[0.5]"})
-    expect_sentence(refusal_of(kQwen3Moe, "mlp_only_layers", value), {"mlp_only_layers holds", "from 0 to 3"});
-  expect_sentence(refusal_of(kMixtral, "hidden_act", "\"gelu\""), {"'gelu'", "silu"});
+    expect_sentence(refusal(kQwen3Moe, "mlp_only_layers", value), {"mlp_only_layers holds", "from 0 to 3"});
+  expect_sentence(refusal(kMixtral, "hidden_act", "\"gelu\""), {"'gelu'", "silu"});
 }
 
 }  // namespace

@@ -12,22 +12,13 @@
 #include "ops/l4/phi3_for_causal_lm.h"
 #include "ops/l4/qwen2_for_causal_lm.h"
 #include "ops/registry.h"
+#include "tests/models/changed_config.h"
 #include "tests/models/error_text.h"
 #include "tests/models/init_of.h"
 #include "tests/models/published_configs.h"
 
 namespace fk {
 namespace {
-
-ModelConfig changed(const char* base, const std::string& key, const char* value) {
-  Json json = parse_json(base, "the test's config");
-  json.erase(key);
-  if (value != nullptr) json[key] = parse_json(value, "the test's value");
-  return config_from_json(json, "config.json");
-}
-std::string refusal(const char* base, const std::string& key, const char* value) {
-  return error_of([&] { changed(base, key, value); });
-}
 
 TEST(Families, AreSortedByNameAndFoundByArchitecture) {
   std::vector<const Family*> all = families();

@@ -14,11 +14,11 @@ namespace {
 
 constexpr uint32_t kF32 = 0, kQ8_0 = 8, kQ5_K = 13;
 
-GgufHeader parsed(const std::string& bytes) {
+GgufHeader header_in(const std::string& bytes) {
   return parse_gguf(std::as_bytes(std::span(bytes.data(), bytes.size())), "x.gguf");
 }
-std::string refusal(const std::string& bytes) {
-  return error_of([&] { parsed(bytes); });
+std::string header_refusal(const std::string& bytes) {
+  return error_of([&] { header_in(bytes); });
 }
 
 // A llama of one layer; its matrices are zero.
@@ -77,22 +77,24 @@ TEST(Gguf, ValuesAndTensorsAreRead) {
 
 TEST(Gguf, BrokenFilesAreRefusedWithASentence) {
   std::string good = llama().bytes();
-  EXPECT_NE(refusal("").find("does not begin with the letters GGUF"), std::string::npos);
-  EXPECT_NE(refusal("GGML" + good.substr(4)).find("does not begin with the letters GGUF"), std::string::npos);
-  EXPECT_NE(refusal(llama().bytes(1)).find("version 1 of GGUF; versions 2 and 3"), std::string::npos);
-  EXPECT_NE(refusal(good.substr(0, 100)).find("in the middle of a value"), std::string::npos);
-  EXPECT_NE(refusal(good.substr(0, good.size() - 1)).find("was not fetched completely"), std::string::npos);
-  EXPECT_NE(refusal(GgufBytes("x").integer("a", 1).integer("a", 2).bytes()).find("'a' is there twice"),
+  EXPECT_NE(header_refusal("").find("does not begin with the letters GGUF"), std::string::npos);
+  EXPECT_NE(header_refusal("GGML" + good.substr(4)).find("does not begin with the letters GGUF"), std::string::npos);
+  EXPECT_NE(header_refusal(llama().bytes(1)).find("version 1 of GGUF; versions 2 and 3"), std::string::npos);
+  EXPECT_NE(header_refusal(good.substr(0, 100)).find("in the middle of a value"), std::string::npos);
+  EXPECT_NE(header_refusal(good.substr(0, good.size() - 1)).find("was not fetched completely"), std::string::npos);
+  EXPECT_NE(header_refusal(GgufBytes("x").integer("a", 1).integer("a", 2).bytes()).find("'a' is there twice"),
             std::string::npos);
-  EXPECT_NE(refusal(GgufBytes("x").tensor("t", {33}, kQ8_0, std::string(34, 'x')).bytes()).find("whole blocks of 32"),
+  EXPECT_NE(
+      header_refusal(GgufBytes("x").tensor("t", {33}, kQ8_0, std::string(34, 'x')).bytes()).find("whole blocks of 32"),
+      std::string::npos);
+  EXPECT_NE(header_refusal(GgufBytes("x").tensor("t", {0}, kF32, "").bytes()).find("a dimension of 0"),
             std::string::npos);
-  EXPECT_NE(refusal(GgufBytes("x").tensor("t", {0}, kF32, "").bytes()).find("a dimension of 0"), std::string::npos);
   std::string huge = GgufBytes("x").tensor("t", {uint64_t{1} << 62, 1 << 10}, kF32, "").bytes();
-  EXPECT_NE(refusal(huge).find("tensor 't' has a dimension"), std::string::npos);
+  EXPECT_NE(header_refusal(huge).find("tensor 't' has a dimension"), std::string::npos);
 }
 
 TEST(Gguf, AnUnsupportedTypeIsNamedWithThoseSupported) {
-  std::string text = refusal(GgufBytes("x").tensor("t", {256}, kQ5_K, std::string(176, 'x')).bytes());
+  std::string text = header_refusal(GgufBytes("x").tensor("t", {256}, kQ5_K, std::string(176, 'x')).bytes());
   EXPECT_NE(text.find("tensor 't' as Q5_K, which is not supported; supported are f32, f16, bf16, mxfp4, q4_0"),
             std::string::npos)
       << text;

@@ -30,13 +30,10 @@ constexpr const char* kDeepseekV3 = R"({"architectures": ["DeepseekV3ForCausalLM
   "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": false, "topk_group": 1,
   "topk_method": "noaux_tc", "torch_dtype": "bfloat16", "v_head_dim": 12, "vocab_size": 129280})";
 
-Json changed(const char* text, const std::string& key, const Json& value) {
+ModelConfig read_changed(const char* text, const std::string& key, const Json& value) {
   Json json = parse_json(text, "a test");
   json[key] = value;
-  return json;
-}
-ModelConfig read_changed(const char* text, const std::string& key, const Json& value) {
-  return config_from_json(changed(text, key, value), "config.json");
+  return config_from_json(json, "config.json");
 }
 std::string refused(const char* text, const std::string& key, const Json& value) {
   return error_of([&] { read_changed(text, key, value); });

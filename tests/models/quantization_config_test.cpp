@@ -20,7 +20,7 @@ Json config_with(const char* base, const std::string& quantization) {
 std::string formats(const std::string& quantization) {
   return decoder_of(config_from_json(config_with(kLlama32Config, quantization), "config.json")).weight_format;
 }
-std::string refusal(const std::string& quantization) {
+std::string formats_refusal(const std::string& quantization) {
   return error_of([&] { formats(quantization); });
 }
 std::string compressed(const std::string& weights, const std::string& format, const std::string& more = "") {
@@ -67,36 +67,40 @@ TEST(QuantizationConfig, ListsOfModulesAreObeyed) {
 }
 
 TEST(QuantizationConfig, RefusesByNameWhatItDoesNotKnow) {
-  expect_sentence(refusal(R"({"quant_method":"hqq"})"), {"'hqq'", "awq", "compressed-tensors", "fp8", "gptq"});
-  expect_sentence(refusal(R"({"bits":4})"), {"quant_method"});
-  expect_sentence(refusal(R"({"quant_method":"fp8","weight_block_size":[64,64]})"), {"weight_block_size", "[64,64]"});
-  expect_sentence(refusal(R"({"quant_method":"fp8","activation_scheme":"odd"})"), {"activation_scheme", "'odd'"});
-  expect_sentence(refusal(R"({"quant_method":"fp8","modules_to_not_convert":"lm_head"})"), {"modules_to_not_convert"});
-  expect_sentence(refusal(R"({"quant_method":"fp8","modules_to_not_convert":["a(b"]})"), {"'a(b'"});
-  expect_sentence(refusal(R"({"quant_method":"gptq","bits":3})"), {"bits", "'3'", "4"});
-  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"group_size":0})"), {"group_size"});
-  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})"), {"'marlin'", "gptq_v2"});
-  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"+:.*down.*":{"bits":8}}})"),
+  expect_sentence(formats_refusal(R"({"quant_method":"hqq"})"), {"'hqq'", "awq", "compressed-tensors", "fp8", "gptq"});
+  expect_sentence(formats_refusal(R"({"bits":4})"), {"quant_method"});
+  expect_sentence(formats_refusal(R"({"quant_method":"fp8","weight_block_size":[64,64]})"),
+                  {"weight_block_size", "[64,64]"});
+  expect_sentence(formats_refusal(R"({"quant_method":"fp8","activation_scheme":"odd"})"),
+                  {"activation_scheme", "'odd'"});
+  expect_sentence(formats_refusal(R"({"quant_method":"fp8","modules_to_not_convert":"lm_head"})"),
+                  {"modules_to_not_convert"});
+  expect_sentence(formats_refusal(R"({"quant_method":"fp8","modules_to_not_convert":["a(b"]})"), {"'a(b'"});
+  expect_sentence(formats_refusal(R"({"quant_method":"gptq","bits":3})"), {"bits", "'3'", "4"});
+  expect_sentence(formats_refusal(R"({"quant_method":"gptq","bits":4,"group_size":0})"), {"group_size"});
+  expect_sentence(formats_refusal(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})"),
+                  {"'marlin'", "gptq_v2"});
+  expect_sentence(formats_refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"+:.*down.*":{"bits":8}}})"),
                   {"dynamic", "'+:.*down.*'", "-:"});
-  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"-:a(":{}}})"), {"dynamic", "a("});
-  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":[1]})"), {"dynamic", "object"});
-  expect_sentence(refusal(R"({"quant_method":"fp8","fmt":"e5m2"})"), {"fmt", "'e5m2'", "e4m3"});
-  expect_sentence(refusal(R"({"quant_method":"awq","bits":4,"version":"gemv"})"), {"'gemv'", "gemm"});
-  expect_sentence(refusal(R"({"quant_method":"compressed-tensors"})"), {"config_groups"});
+  expect_sentence(formats_refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"-:a(":{}}})"), {"dynamic", "a("});
+  expect_sentence(formats_refusal(R"({"quant_method":"gptq","bits":4,"dynamic":[1]})"), {"dynamic", "object"});
+  expect_sentence(formats_refusal(R"({"quant_method":"fp8","fmt":"e5m2"})"), {"fmt", "'e5m2'", "e4m3"});
+  expect_sentence(formats_refusal(R"({"quant_method":"awq","bits":4,"version":"gemv"})"), {"'gemv'", "gemm"});
+  expect_sentence(formats_refusal(R"({"quant_method":"compressed-tensors"})"), {"config_groups"});
   expect_sentence(
-      refusal(compressed(R"({"num_bits":3,"type":"int","strategy":"group","group_size":8})", "pack-quantized")),
+      formats_refusal(compressed(R"({"num_bits":3,"type":"int","strategy":"group","group_size":8})", "pack-quantized")),
       {"3 bits", "pack-quantized"});
   expect_sentence(
-      refusal(compressed(R"({"num_bits":4,"type":"int","strategy":"group","group_size":8,"actorder":"group"})",
-                         "pack-quantized")),
+      formats_refusal(compressed(R"({"num_bits":4,"type":"int","strategy":"group","group_size":8,"actorder":"group"})",
+                                 "pack-quantized")),
       {"actorder"});
-  expect_sentence(
-      refusal(compressed(R"({"num_bits":8,"type":"int","strategy":"channel","symmetric":false})", "int-quantized")),
-      {"asymmetric"});
-  expect_sentence(refusal(compressed(R"({"num_bits":8,"strategy":"channel"})", "int-quantized",
-                                     R"(,"sparsity_config":{"format":"sparse-24-bitmask"})")),
+  expect_sentence(formats_refusal(compressed(R"({"num_bits":8,"type":"int","strategy":"channel","symmetric":false})",
+                                             "int-quantized")),
+                  {"asymmetric"});
+  expect_sentence(formats_refusal(compressed(R"({"num_bits":8,"strategy":"channel"})", "int-quantized",
+                                             R"(,"sparsity_config":{"format":"sparse-24-bitmask"})")),
                   {"sparsity_config"});
-  expect_sentence(refusal("7"), {"quantization_config"});
+  expect_sentence(formats_refusal("7"), {"quantization_config"});
 }
 
 // Their matrices are dequantised when they are loaded; what cannot be read is refused all the same.

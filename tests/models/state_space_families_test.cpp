@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "core/json.h"
 #include "models/checkpoint_names.h"
 #include "models/config.h"
 #include "models/family.h"
@@ -13,6 +12,7 @@
 #include "ops/l4/mamba2_for_causal_lm.h"
 #include "ops/l4/mamba_for_causal_lm.h"
 #include "ops/registry.h"
+#include "tests/models/changed_config.h"
 #include "tests/models/error_text.h"
 #include "tests/models/init_of.h"
 #include "tests/models/temp_directory.h"
@@ -35,16 +35,6 @@ constexpr const char* kJamba = R"({"architectures":["JambaForCausalLM"],"model_t
   "num_experts_per_tok":2,"attn_layer_period":8,"attn_layer_offset":4,"expert_layer_period":2,"expert_layer_offset":1,
   "mamba_d_state":16,"mamba_d_conv":4,"mamba_expand":2,"mamba_dt_rank":256,"rms_norm_eps":1e-06,"vocab_size":65536,
   "torch_dtype":"bfloat16"})";
-
-ModelConfig changed(const char* base, const std::string& key, const char* value) {
-  Json json = parse_json(base, "the test's config");
-  json.erase(key);
-  if (value != nullptr) json[key] = parse_json(value, "the test's value");
-  return config_from_json(json, "config.json");
-}
-std::string refusal(const char* base, const std::string& key, const char* value) {
-  return error_of([&] { changed(base, key, value); });
-}
 
 TEST(MambaFamily, ReadsWhatTheFileSays) {
   MambaForCausalLM::Init init = init_of<MambaForCausalLM>(changed(kMamba, "none", nullptr));

@@ -8,11 +8,10 @@
 #include "core/json.h"
 #include "models/split_pattern.h"
 #include "models/tokenizer.h"
+#include "tests/models/tokenizer_files.h"
 
 namespace fk {
 namespace {
-
-const std::string kData = FK_SOURCE_DIR "/tests/models/data/tokenizers/";
 
 std::string message_of(std::string_view text) {
   try {
@@ -39,7 +38,7 @@ void PrintTo(const Patch& p, std::ostream* os) { *os << p.base << " with " << p.
 class BrokenTokenizer : public testing::TestWithParam<Patch> {};
 
 TEST_P(BrokenTokenizer, IsRefusedWithASentence) {
-  Json file = parse_json_file(kData + GetParam().base + ".json");
+  Json file = parse_json_file(kTokenizerFiles + GetParam().base + ".json");
   file.merge_patch(parse_json(GetParam().patch, "patch"));
   expect_message(message_of(file.dump()), GetParam().fragment);
 }

@@ -11,11 +11,10 @@
 #include "models/split_pattern.h"
 #include "models/tokenizer.h"
 #include "tests/models/temp_directory.h"
+#include "tests/models/tokenizer_files.h"
 
 namespace fk {
 namespace {
-
-const std::string kData = FK_SOURCE_DIR "/tests/models/data/tokenizers/";
 
 using Ids = std::vector<int32_t>;
 
@@ -68,9 +67,9 @@ void check_case(const Tokenizer& tokenizer, const std::string& text, const Json&
 class TokenizerFamily : public testing::TestWithParam<const char*> {};
 
 TEST_P(TokenizerFamily, AgreesWithTheLibrary) {
-  auto tokenizer = Tokenizer::from_file(kData + GetParam() + ".json");
-  Json texts = parse_json_file(kData + "texts.json");
-  Json expected = parse_json_file(kData + GetParam() + "_expected.json");
+  auto tokenizer = Tokenizer::from_file(kTokenizerFiles + GetParam() + ".json");
+  Json texts = parse_json_file(kTokenizerFiles + "texts.json");
+  Json expected = parse_json_file(kTokenizerFiles + GetParam() + "_expected.json");
   EXPECT_EQ(tokenizer.vocab_size(), expected["vocab_size"].get<int64_t>());
   std::vector<std::string> all = texts["texts"].get<std::vector<std::string>>();
   for (const Json& hex : texts["bytes"]) all.push_back(from_hex(hex.get<std::string>()));
@@ -79,8 +78,8 @@ TEST_P(TokenizerFamily, AgreesWithTheLibrary) {
 }
 
 TEST_P(TokenizerFamily, DecodesAnyIdsLikeTheLibrary) {
-  auto tokenizer = Tokenizer::from_file(kData + GetParam() + ".json");
-  Json expected = parse_json_file(kData + GetParam() + "_expected.json");
+  auto tokenizer = Tokenizer::from_file(kTokenizerFiles + GetParam() + ".json");
+  Json expected = parse_json_file(kTokenizerFiles + GetParam() + "_expected.json");
   for (const Json& row : expected["ids"]) {
     auto ids = row[0].get<Ids>();
     for (bool skip : {false, true}) {
@@ -95,9 +94,9 @@ INSTANTIATE_TEST_SUITE_P(Families, TokenizerFamily, testing::Values("llama3", "q
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(TokenizerVariants, AgreeWithTheLibrary) {
-  for (const Json& variant : parse_json_file(kData + "variants.json")) {
+  for (const Json& variant : parse_json_file(kTokenizerFiles + "variants.json")) {
     SCOPED_TRACE(variant["name"].get<std::string>());
-    Json file = parse_json_file(kData + variant["base"].get<std::string>() + ".json");
+    Json file = parse_json_file(kTokenizerFiles + variant["base"].get<std::string>() + ".json");
     file.merge_patch(variant["patch"]);
     auto tokenizer = Tokenizer::from_json(file.dump(), "a variant");
     for (const Json& row : variant["cases"]) {
@@ -136,7 +135,7 @@ int compare_with_library(const std::string& path, bool all_supported) {
   return refused;
 }
 
-TEST(SplitPattern, FindsWhatTheLibraryFinds) { compare_with_library(kData + "patterns.json", true); }
+TEST(SplitPattern, FindsWhatTheLibraryFinds) { compare_with_library(kTokenizerFiles + "patterns.json", true); }
 
 // Patterns and texts with today's seed, if Python has the library. FK_PYTHON names another Python.
 TEST(SplitPattern, SlowFindsWhatTheLibraryFindsInRandomTexts) {

@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-std::vector<std::byte> from_hex(const std::string& text) {
+std::vector<std::byte> bytes_from_hex(const std::string& text) {
   std::vector<std::byte> bytes;
   for (size_t i = 0; i + 1 < text.size(); i += 2)
     bytes.push_back(static_cast<std::byte>(std::stoi(text.substr(i, 2), nullptr, 16)));
@@ -30,7 +30,7 @@ TEST(WeightFormats, ValuesAreThoseOfTheGgufPackageToTheBit) {
   ASSERT_EQ(data.size(), 5u);
   for (const auto& [name, blocks] : data.items()) {
     const WeightFormat& format = weight_format(name);
-    std::vector<std::byte> bytes = from_hex(blocks["blocks"]), expected = from_hex(blocks["values"]);
+    std::vector<std::byte> bytes = bytes_from_hex(blocks["blocks"]), expected = bytes_from_hex(blocks["values"]);
     int64_t elements = format.row_elements(static_cast<int64_t>(bytes.size()));
     ASSERT_EQ(static_cast<size_t>(elements) * sizeof(float), expected.size()) << name;
     std::vector<float> values(static_cast<size_t>(elements));

@@ -16,7 +16,7 @@ FilterComparison one(std::string_view text) {
   return all.empty() ? FilterComparison() : all[0];
 }
 
-std::string error_of(std::string_view text) {
+std::string filter_error(std::string_view text) {
   try {
     parse_filter(text);
   } catch (const UsageError& e) {
@@ -50,27 +50,27 @@ TEST(Filter, ReadsEveryKindOfComparison) {
 }
 
 TEST(Filter, SaysWhereItStopped) {
-  EXPECT_THAT(error_of("metrics.a > 'x'"), HasSubstr("column 13: expected a number for `a`, not the text 'x'"));
-  EXPECT_THAT(error_of("metrics.a > 1 or metrics.b > 2"), HasSubstr("column 15: there is no OR"));
-  EXPECT_THAT(error_of("(metrics.a > 1)"), HasSubstr("column 1: parentheses"));
-  EXPECT_THAT(error_of("metric.a ="), HasSubstr("column 11: expected a number for `a`, not the end"));
-  EXPECT_THAT(error_of("params.a = b"), HasSubstr("column 12: expected text in quotes"));
-  EXPECT_THAT(error_of("params.a = 3"), HasSubstr("column 12: expected text in quotes"));
-  EXPECT_THAT(error_of("params.a > '3'"), HasSubstr("column 10: `a` is text"));
-  EXPECT_THAT(error_of("metrics.a like '3'"), HasSubstr("column 11: `a` is a number"));
-  EXPECT_THAT(error_of("tags.a = 'open"), HasSubstr("column 10: the ' that opens here"));
-  EXPECT_THAT(error_of("speed > 1"), HasSubstr("column 1: `speed` is no attribute"));
-  EXPECT_THAT(error_of("metrix.a > 1"), HasSubstr("column 1: `metrix` is not one of"));
-  EXPECT_THAT(error_of("metrics. > 1"), HasSubstr("column 9: `metrics.` needs a key"));
-  EXPECT_THAT(error_of("metrics.a ! 1"), HasSubstr("column 11: `!` alone"));
-  EXPECT_THAT(error_of("metrics.a > 1 metrics.b > 2"), HasSubstr("column 15: expected `and`"));
-  EXPECT_THAT(error_of("metrics.a > 1 and"), HasSubstr("column 18: expected metrics.KEY"));
-  EXPECT_THAT(error_of("run_id in 'a'"), HasSubstr("column 11: expected a list"));
-  EXPECT_THAT(error_of("run_id in ('a' 'b')"), HasSubstr("column 16: expected `,` or `)`"));
-  EXPECT_THAT(error_of("run_id not 'a'"), HasSubstr("column 12: expected `in`"));
-  EXPECT_THAT(error_of("metrics.a > nan"), HasSubstr("column 13: expected a number"));
-  EXPECT_THAT(error_of("metrics.a > 1; drop table runs"), HasSubstr("column 14"));
-  EXPECT_THAT(error_of("metrics.a = 1e999"), HasSubstr("column 13"));
+  EXPECT_THAT(filter_error("metrics.a > 'x'"), HasSubstr("column 13: expected a number for `a`, not the text 'x'"));
+  EXPECT_THAT(filter_error("metrics.a > 1 or metrics.b > 2"), HasSubstr("column 15: there is no OR"));
+  EXPECT_THAT(filter_error("(metrics.a > 1)"), HasSubstr("column 1: parentheses"));
+  EXPECT_THAT(filter_error("metric.a ="), HasSubstr("column 11: expected a number for `a`, not the end"));
+  EXPECT_THAT(filter_error("params.a = b"), HasSubstr("column 12: expected text in quotes"));
+  EXPECT_THAT(filter_error("params.a = 3"), HasSubstr("column 12: expected text in quotes"));
+  EXPECT_THAT(filter_error("params.a > '3'"), HasSubstr("column 10: `a` is text"));
+  EXPECT_THAT(filter_error("metrics.a like '3'"), HasSubstr("column 11: `a` is a number"));
+  EXPECT_THAT(filter_error("tags.a = 'open"), HasSubstr("column 10: the ' that opens here"));
+  EXPECT_THAT(filter_error("speed > 1"), HasSubstr("column 1: `speed` is no attribute"));
+  EXPECT_THAT(filter_error("metrix.a > 1"), HasSubstr("column 1: `metrix` is not one of"));
+  EXPECT_THAT(filter_error("metrics. > 1"), HasSubstr("column 9: `metrics.` needs a key"));
+  EXPECT_THAT(filter_error("metrics.a ! 1"), HasSubstr("column 11: `!` alone"));
+  EXPECT_THAT(filter_error("metrics.a > 1 metrics.b > 2"), HasSubstr("column 15: expected `and`"));
+  EXPECT_THAT(filter_error("metrics.a > 1 and"), HasSubstr("column 18: expected metrics.KEY"));
+  EXPECT_THAT(filter_error("run_id in 'a'"), HasSubstr("column 11: expected a list"));
+  EXPECT_THAT(filter_error("run_id in ('a' 'b')"), HasSubstr("column 16: expected `,` or `)`"));
+  EXPECT_THAT(filter_error("run_id not 'a'"), HasSubstr("column 12: expected `in`"));
+  EXPECT_THAT(filter_error("metrics.a > nan"), HasSubstr("column 13: expected a number"));
+  EXPECT_THAT(filter_error("metrics.a > 1; drop table runs"), HasSubstr("column 14"));
+  EXPECT_THAT(filter_error("metrics.a = 1e999"), HasSubstr("column 13"));
 }
 
 TEST(Filter, NoTextCrashesIt) {
@@ -78,13 +78,13 @@ TEST(Filter, NoTextCrashesIt) {
   // else.
   std::string whole =
       "metrics.a >= 1.5 and tags.`b c` NOT IN ('x', \"y\") and params.d is not null and run_name ILIKE '%'";
-  for (size_t i = 0; i <= whole.size(); ++i) error_of(whole.substr(0, i));
+  for (size_t i = 0; i <= whole.size(); ++i) filter_error(whole.substr(0, i));
   for (size_t i = 0; i < whole.size(); ++i)
     for (char c : std::string_view("'\"`().=! \x01\xff"
                                    "9a")) {
       std::string changed = whole;
       changed[i] = c;
-      error_of(changed);
+      filter_error(changed);
     }
 }
 

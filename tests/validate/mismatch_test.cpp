@@ -100,14 +100,14 @@ TEST(Mismatch, FirstNanHasItsPlace) {
   EXPECT_NE(o.pattern().find("2 of them are NaN, the first at [2, 5]."), std::string::npos) << o.pattern();
 }
 
-struct Planted {
+struct Mistake {
   const char* name;
   Shape shape;
   std::function<double(const Output&, int64_t)> value;
   const char* says;
 };
 
-std::vector<Planted> planted() {
+std::vector<Mistake> mistakes() {
   return {
       {"NextRow", {6, 40}, [](const Output& o, int64_t i) { return o.want_at((i + 40) % 240); }, "one row further on"},
       {"RowBefore",
@@ -156,10 +156,10 @@ std::vector<Planted> planted() {
   };
 }
 
-class Mistakes : public testing::TestWithParam<Planted> {};
+class Mistakes : public testing::TestWithParam<Mistake> {};
 
 TEST_P(Mistakes, AreNamed) {
-  const Planted& p = GetParam();
+  const Mistake& p = GetParam();
   Output o(p.shape);
   for (int64_t i = 0; i < o.size(); ++i) o.set(i, p.value(o, i));
   std::string pattern = o.pattern();
@@ -167,7 +167,7 @@ TEST_P(Mistakes, AreNamed) {
   EXPECT_EQ(pattern.empty(), *p.says == '\0') << pattern;
 }
 
-INSTANTIATE_TEST_SUITE_P(Mismatch, Mistakes, testing::ValuesIn(planted()), [](const auto& p) { return p.param.name; });
+INSTANTIATE_TEST_SUITE_P(Mismatch, Mistakes, testing::ValuesIn(mistakes()), [](const auto& p) { return p.param.name; });
 
 TEST(Mismatch, AStaleRowIsNamed) {
   Output o({6, 40});

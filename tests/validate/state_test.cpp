@@ -17,7 +17,7 @@
 namespace fk::validate {
 namespace {
 
-JudgeOptions quick() {
+JudgeOptions quick_states() {
   return {.seed = 5,
           .family_oracle_seconds = 0.001,
           .full_oracle_seconds = 0.001,
@@ -27,13 +27,13 @@ JudgeOptions quick() {
           .draws = 4};
 }
 
-struct Task {
+struct PairTask {
   const OperatorInfo& info;
   Fields init;
   Workload workload;
 };
 
-Task pair_task() {
+PairTask pair_task() {
   const OperatorInfo& info = Registry::instance().at("toy_pair");
   OperatorInfo::ErasedCase first = info.cases()[0];
   first.workload.dtype = DType::kF32;
@@ -41,20 +41,20 @@ Task pair_task() {
 }
 
 Judgement judge_pair(Subject& candidate) {
-  Task t = pair_task();
+  PairTask t = pair_task();
   FakeSubject baseline(t.info, t.init);
-  return judge(t.info, t.init, t.workload, candidate, baseline, quick());
+  return judge(t.info, t.init, t.workload, candidate, baseline, quick_states());
 }
 
-Judgement judge_fault(const FakeSubject::Fault& fault) {
-  Task t = pair_task();
+Judgement judge_pair_fault(const FakeSubject::Fault& fault) {
+  PairTask t = pair_task();
   FakeSubject candidate(t.info, t.init);
   candidate.after = fault;
   return judge_pair(candidate);
 }
 
 TEST(States, AreListedDepthFirstWithFullNames) {
-  Task t = pair_task();
+  PairTask t = pair_task();
   std::unique_ptr<Node> root = t.info.build(t.init, {});
   std::vector<std::string> names;
   for (const StateSpec& s : collect_states(*root)) names.push_back(s.name);
@@ -66,7 +66,7 @@ TEST(States, AreListedDepthFirstWithFullNames) {
 }
 
 TEST(States, HaveTheShapeOfTheirKind) {
-  Task t = pair_task();
+  PairTask t = pair_task();
   t.workload.dtype = DType::kBF16;
   t.workload.page_size = 8;
   CallData data = make_call_inputs(*t.info.build(t.init, {}), t.workload, 1);
@@ -95,7 +95,7 @@ TEST(States, SlotsAreScatteredAndNobodySharesOne) {
 
 // Six tokens in one call give the same as four and then two with the states of the first call.
 TEST(States, CrossCalls) {
-  Task t = pair_task();
+  PairTask t = pair_task();
   std::unique_ptr<Node> root = t.info.build(t.init, {});
   ThreadPool pool(1);
   const std::vector<std::vector<int32_t>> tables = {{1}};
@@ -127,7 +127,7 @@ TEST(States, CrossCalls) {
 
 TEST(States, AnHonestOperatorPassesFromStatesThatAreNotZero) {
   bool nonzero = false, changed = false;
-  Judgement j = judge_fault([&](const FakeCall& c) {
+  Judgement j = judge_pair_fault([&](const FakeCall& c) {
     const View &before = c.data.states[1], &after = c.outcome.states[1];
     auto slot = static_cast<int64_t>(get(c.data.batch->all().state_slots, 0));
     nonzero = nonzero || get(before, slot, 0) != 0;
@@ -139,7 +139,7 @@ TEST(States, AnHonestOperatorPassesFromStatesThatAreNotZero) {
 
 TEST(States, PlantedErrorsAreRefusedByName) {
   auto refused = [](const FakeSubject::Fault& fault, Verdict verdict, std::string_view says) {
-    Judgement j = judge_fault(fault);
+    Judgement j = judge_pair_fault(fault);
     EXPECT_EQ(verdict_name(j.verdict), verdict_name(verdict)) << j.sentence;
     EXPECT_NE(j.sentence.find(says), std::string::npos) << j.sentence;
   };
@@ -216,7 +216,7 @@ class StatesOfCandidates : public testing::Test {
 };
 
 TEST_F(StatesOfCandidates, SlowAreThoseOfTheWholeSubtree) {
-  Task t = pair_task();
+  PairTask t = pair_task();
   CompileResult right = compile(candidate_text("running[i]"));
   ASSERT_FALSE(right.failure) << right.log;
   LocalSubject honest(t.info, t.init, right.so_path, 1);

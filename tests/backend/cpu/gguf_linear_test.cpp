@@ -17,9 +17,9 @@ namespace {
 
 constexpr int64_t kRows = 71, kColumns = 768, kTokens = 13;
 
-class Product {
+class GgufProduct {
  public:
-  Product(const ImplementationInfo& implementation, const WeightFormat& format)
+  GgufProduct(const ImplementationInfo& implementation, const WeightFormat& format)
       : weight_({kRows, format.row_bytes(kColumns)}, DType::kU8) {
     Stream stream(3, format.name);
     std::vector<float> values(kRows * kColumns);
@@ -65,7 +65,7 @@ TEST(GGUFLinearOnCpu, OutputsOfATokenDoNotDependOnTheOthers) {
     if (implementation.is_oracle || implementation.device != DeviceKind::kCpu) continue;
     if (implementation.unavailable != nullptr && !implementation.unavailable().empty()) continue;
     for (const char* format : {"q8_0", "q4_0", "q4_k", "q6_k"}) {
-      Product product(implementation, weight_format(format));
+      GgufProduct product(implementation, weight_format(format));
       Tensor all = product.of(x, kTokens);
       for (int64_t tokens = 1; tokens < 6; ++tokens) {
         Tensor some = product.of(x, tokens);
@@ -89,7 +89,7 @@ TEST(GGUFLinearOnCpu, EqualTokensHaveEqualOutputsWhereverTheyStand) {
     if (implementation.is_oracle || implementation.device != DeviceKind::kCpu) continue;
     if (implementation.unavailable != nullptr && !implementation.unavailable().empty()) continue;
     for (const char* format : {"q8_0", "q4_k", "q6_k"}) {
-      Product product(implementation, weight_format(format));
+      GgufProduct product(implementation, weight_format(format));
       Tensor all = product.of(x, kMany), few = product.of(x, kDifferent);
       for (int64_t i = 0; i < kMany * kRows; ++i)
         ASSERT_NEAR(all.ptr<float>()[i], few.ptr<float>()[i % (kDifferent * kRows)], 2e-3)
@@ -110,7 +110,7 @@ TEST(GGUFLinearOnCpu, ManyTokensInBf16AreCloseToFew) {
     if (implementation.is_oracle || implementation.device != DeviceKind::kCpu) continue;
     if (implementation.unavailable != nullptr && !implementation.unavailable().empty()) continue;
     for (const char* format : {"q8_0", "q4_0", "q4_k", "q6_k"}) {
-      Product product(implementation, weight_format(format));
+      GgufProduct product(implementation, weight_format(format));
       Tensor all = product.of(x, kMany), few = product.of(x, kDifferent);
       for (int64_t t = 0; t < kMany; ++t) {
         double squares = 0, scale = 0;
