@@ -207,12 +207,14 @@ void BridgedOperator::forward(Context& ctx, Args args) {
 class ReadyBridgedCall final : public ReadyCall {
  public:
   static std::unique_ptr<ReadyCall> create(BridgedOperator& op, const Context& ctx, Args args) {
-    return std::unique_ptr<ReadyCall>(new (args.size()) ReadyBridgedCall(op, ctx, args));
+    return std::unique_ptr<ReadyCall>(new (Views{args.size()}) ReadyBridgedCall(op, ctx, args));
   }
   static void operator delete(void* call) { ::operator delete(call); }
-  static void operator delete(void* call, size_t /*views*/) { ::operator delete(call); }
 
  private:
+  struct Views {
+    size_t count;
+  };
   struct Rest {
     HostCall host;
     std::vector<fk_state> states;
@@ -222,11 +224,12 @@ class ReadyBridgedCall final : public ReadyCall {
       : op_(op),
         arena_(ctx.arena),
         count_(args.size()),
-        rest_(std::make_unique<Rest>(HostCall(ctx, op, args), op.states_)),
+        rest_(new Rest{HostCall(ctx, op, args), op.states_}),
         context_(op.context_of(rest_->host, rest_->states)) {
     for (size_t i = 0; i < count_; ++i) new (views() + i) fk_view(to_abi(args[i]));
   }
-  static void* operator new(size_t size, size_t views) { return ::operator new(size + views * sizeof(fk_view)); }
+  static void* operator new(size_t size, Views views) { return ::operator new(size + views.count * sizeof(fk_view)); }
+  static void operator delete(void* call, Views /*views*/) { ::operator delete(call); }  // if the constructor throws
 
   fk_view* views() { return reinterpret_cast<fk_view*>(this + 1); }
 
