@@ -15,6 +15,10 @@
 #include <cstdint>
 #include <vector>
 
+extern "C" {
+[[gnu::weak]] extern const unsigned __rseq_size;  // of glibc 2.35 and newer; 0: nothing is registered
+}
+
 namespace fk {
 namespace {
 
@@ -35,7 +39,6 @@ constexpr long kAllowed[] = {
     SYS_exit,
     SYS_exit_group,
     SYS_set_robust_list,
-    SYS_rseq,
     SYS_set_tid_address,
     SYS_gettid,
     SYS_getpid,
@@ -278,6 +281,8 @@ bool install(SeccompProgram& program, unsigned flags) {
 
 }  // namespace
 
+bool registers_restartable_sequences() { return &__rseq_size != nullptr && __rseq_size != 0; }
+
 bool install_seccomp_filter(const std::vector<AddressRange>& ours, bool drives_gpu) {
   auto number = [](long nr) { return static_cast<uint32_t>(nr); };
   SeccompProgram program;
@@ -298,6 +303,8 @@ bool install_seccomp_filter(const std::vector<AddressRange>& ours, bool drives_g
     program.answer(SECCOMP_RET_KILL_PROCESS);
   });
   for (long nr : kAllowed) program.answer_if(number(nr), SECCOMP_RET_ALLOW);
+  if (registers_restartable_sequences())
+    program.answer_if(SYS_rseq, SECCOMP_RET_ALLOW);  // for every thread, or it aborts
   judge_mappings(program, ours);
   judge_options(program, drives_gpu);
   if (drives_gpu) {

@@ -13,6 +13,11 @@ namespace fk {
 // more system calls, and tries to open sockets without need; these calls then only fail.
 bool install_seccomp_filter(const std::vector<AddressRange>& ours, bool drives_gpu = false);
 
+// Whether the C library registers a restartable sequence (rseq) for every thread. With one over the runner's loop Linux
+// would continue a stopped process in code of the candidate, so a runner is started with GLIBC_TUNABLES that prevent
+// it, and the filter above refuses rseq.
+bool registers_restartable_sequences();
+
 // Permanent, for the calling thread and those it starts later: they cannot change their cores (EPERM). Must be
 // installed before the filter above, which allows no further filter and then applies both to all threads.
 bool forbid_other_cores();

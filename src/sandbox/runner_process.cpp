@@ -181,7 +181,7 @@ void RunnerProcess::start(const RunnerOptions&) {
   posix_spawn_file_actions_addclosefrom_np(&files, 5);
   // The same for baseline and candidate, so that the process cannot tell which one it is.
   std::string path = runner_path(), name = "fastkernels-runner", search = "PATH=/usr/bin:/bin",
-              language = "LANG=C.UTF-8";
+              language = "LANG=C.UTF-8", no_rseq = "GLIBC_TUNABLES=glibc.pthread.rseq=0";  // seccomp.h says why
   std::string tmp = "TMPDIR=" + private_tmp_;
   char* argv[] = {name.data(), nullptr};
   // For libraries with their own threads: they would count only the one core that the first thread is pinned to.
@@ -191,7 +191,7 @@ void RunnerProcess::start(const RunnerOptions&) {
   if (options_.device != kCpu)
     for (const char* variable : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"})
       if (const char* value = getenv(variable)) more.push_back(fmt::format("{}={}", variable, value));
-  std::vector<char*> env = {search.data(), language.data(), tmp.data()};
+  std::vector<char*> env = {search.data(), language.data(), no_rseq.data(), tmp.data()};
   for (std::string& entry : more) env.push_back(entry.data());
   env.push_back(nullptr);
   // A process group of its own: Ctrl-C in the terminal is handled by the judge.

@@ -30,6 +30,11 @@
 namespace fk {
 namespace {
 
+Protection no_restartable_sequences() {
+  const bool off = !registers_restartable_sequences();
+  return {"no restartable sequences", off, off ? "" : "the C library registers them in spite of GLIBC_TUNABLES"};
+}
+
 using Segments = std::map<int, std::unique_ptr<MappedTensors>>;
 
 Device device_in(const Json& open) {
@@ -396,6 +401,7 @@ int serve_requests(int channel, const Json& open, Json hello) {
   auto say = [&](const Protection& p) { protections.push_back({p.name, p.on, p.why}); };
   const std::vector<AddressRange> ours = loaded_memory();
   for (const Protection& p : restrict_self(limits)) say(p);
+  say(no_restartable_sequences());
   std::unique_ptr<Worker> worker;
   Json answer = Json::object();
   try {

@@ -96,6 +96,7 @@ class Judging {
 
   Judgement run(Subject& candidate, Subject& baseline) {
     call_on(candidate, baseline);
+    again_ = false;
     // Checked first, before anything takes time: a candidate that does not support the workload itself cannot pass.
     if (auto refusal = refusal_of_workload()) {
       fail({.verdict = refusal->verdict, .sentence = refusal->sentence},
@@ -107,6 +108,7 @@ class Judging {
     if (calibrate_baseline() && !make_calls() && refuses_small_) {
       note("It refuses small calls, so every family was judged on the workload's own shape.");
       shapes_.small = shapes_.full;
+      data_.reset();  // of the call that was refused: the next one has its seed, not its shape
       make_calls();
     }
     if (result_.failures.empty() && tree_->info().judge != nullptr) distribution();
@@ -118,6 +120,7 @@ class Judging {
 
   std::optional<Failure> again(Subject& candidate, Subject& baseline, uint64_t secret, double seconds_at_most) {
     call_on(candidate, baseline);
+    again_ = true;
     result_ = {};
     oracle();
     refusal_of_workload();  // asked in a judgement too
@@ -193,9 +196,10 @@ class Judging {
     return true;
   }
 
-  // Whether the judgement continues after the candidate refused a call.
+  // Whether the judgement continues after the candidate refused a call. What it took in the first judgement it has to
+  // take again, or it would choose what is checked.
   bool refused(const PlannedCall& call, const Failure& refusal, const Probe& probe) {
-    if (call.workload == shapes_.full) {
+    if (call.workload == shapes_.full || (again_ && (call.workload == shapes_.small || !refuses_shapes_))) {
       fail({.verdict = refusal.verdict, .sentence = refusal.sentence}, probe);
       return false;
     }
@@ -203,6 +207,7 @@ class Judging {
       refuses_small_ = true;
       return false;
     }
+    refuses_shapes_ = true;
     note(fmt::format("'{}' was left out: {}", call.label, refusal.sentence));
     return true;
   }
@@ -504,7 +509,8 @@ class Judging {
   BaselineRatios typical_;
   std::deque<Remembered> earlier_;
   int out_of_time_ = 0;
-  bool refuses_small_ = false;
+  bool refuses_small_ = false, refuses_shapes_ = false;  // in a judgement, not in calls made again
+  bool again_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::duration candidate_time_ = {};  // of its calls since then: it must not decide how many are made
 };

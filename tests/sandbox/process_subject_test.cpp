@@ -114,6 +114,20 @@ TEST_F(ProcessSubjectTest, BaselineAndRightCandidateAgree) {
   for (const Protection& p : protections_) EXPECT_TRUE(p.on || !p.why.empty()) << p.name;
 }
 
+// With one, Linux would continue a stopped process in code of the candidate, instead of behind the runner's trap.
+TEST_F(ProcessSubjectTest, HasNoRestartableSequences) {
+  const std::string so = compile(R"(
+    out.ptr<float>()[0] = &__rseq_size == nullptr ? 0.0f : float(__rseq_size);
+    static char area[64] __attribute__((aligned(64)));
+    out.ptr<float>()[1] = syscall(SYS_rseq, area, 32, 0, 0x53053053) == 0;)",
+                                 "#include <sys/syscall.h>\n#include <unistd.h>\n"
+                                 "extern \"C\" { [[gnu::weak]] extern const unsigned __rseq_size; }\n");
+  std::optional<Failure> f = run(options(so));
+  ASSERT_FALSE(f) << f->sentence;
+  EXPECT_EQ(out_.ptr<float>()[0], 0) << "bytes the C library registered";
+  EXPECT_EQ(out_.ptr<float>()[1], 0) << "registered by the candidate";
+}
+
 // Linux puts the stack, the libraries and the memory of every process elsewhere, which changes the times of a kernel
 // for as long as its process lives.
 TEST_F(ProcessSubjectTest, AddressesAreThoseOfTheLayout) {

@@ -346,6 +346,37 @@ TEST(Judge, ABaselineThatIsWrongMakesTheTaskInvalid) {
   EXPECT_EQ(judge(t.info, t.init, t.workload, candidate, baseline, quick()).verdict, Verdict::kInvalidTask);
 }
 
+// Else a candidate would choose, in a launch that is timed, which of its calls are checked.
+TEST(Judge, WhatACandidateTookItHasToTakeAgain) {
+  Task t = task("rms_norm", "wide");
+  t.workload = Workload::tokens(64, true);
+  t.workload.dtype = DType::kF32;
+  JudgeOptions options = quick();
+  options.full_oracle_seconds = 60;
+  const SharedParams weights = options.inputs->params(*t.info.build(t.init, {}), options.seed);
+  const auto refuses_others = [](const FakeCall& c) {
+    if (c.data.given[0]->view().size(0) == 64) return;
+    c.outcome.failure = Failure{Verdict::kRefused, "The candidate refuses this call: too few rows."};
+  };
+  const auto again_after = [&](const FakeSubject::Fault& first, const FakeSubject::Fault& later) {
+    Judge judge(t.info, t.init, t.workload, options);
+    FakeSubject candidate(t.info, t.init), baseline(t.info, t.init), other(t.info, t.init);
+    candidate.after = first;
+    const Judgement judged = judge.run(candidate, baseline);
+    EXPECT_TRUE(judged.passed()) << judged.sentence;
+    EXPECT_FALSE(other.bind(*weights));
+    EXPECT_FALSE(baseline.bind(*weights));
+    other.after = later;
+    return judge.again(other, baseline, 3, 60);
+  };
+  const auto sentence = [](const std::optional<Failure>& f) { return f ? f->sentence : ""; };
+  EXPECT_EQ(sentence(again_after({}, {})), "");
+  EXPECT_EQ(sentence(again_after(refuses_others, refuses_others)), "");
+  const std::optional<Failure> chosen = again_after({}, refuses_others);
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->verdict, Verdict::kRefused);
+}
+
 TEST(Judge, NothingComparedIsNotPassed) {
   Task t = task("rms_norm", "no tokens");
   FakeSubject candidate(t.info, t.init), baseline(t.info, t.init);
