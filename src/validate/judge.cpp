@@ -108,7 +108,6 @@ class Judging {
     if (calibrate_baseline() && !make_calls() && refuses_small_) {
       note("It refuses small calls, so every family was judged on the workload's own shape.");
       shapes_.small = shapes_.full;
-      data_.reset();  // of the call that was refused: the next one has its seed, not its shape
       make_calls();
     }
     if (result_.failures.empty() && tree_->info().judge != nullptr) distribution();
@@ -313,7 +312,8 @@ class Judging {
 
   // Data, reference and bounds of the call, unless they are those of the previous call.
   void make_truth(const PlannedCall& call) {
-    bool same_data = data_ != nullptr && data_seed_ == call.seed && data_family_ == call.family;
+    const bool same_data =
+        data_ != nullptr && data_seed_ == call.seed && data_family_ == call.family && data_workload_ == call.workload;
     if (!same_data) {
       const InputMaker& maker = *options_.inputs;
       data_ = std::make_unique<CallData>(call.recorded ? maker.make_recorded(*tree_, call.workload, call.seed)
@@ -321,6 +321,7 @@ class Judging {
       apply_to_inputs(*call.family, *tree_, maker.specs(*tree_, call.workload), *data_, call.seed);
       data_seed_ = call.seed;
       data_family_ = call.family;
+      data_workload_ = call.workload;
       truth_.reset();
     }
     // Also where the truth is known: processes with different histories differ in speed, by 1 % on some machines, and
@@ -505,6 +506,7 @@ class Judging {
   std::unique_ptr<CallData> data_;
   uint64_t data_seed_ = 0;
   const InputFamily* data_family_ = nullptr;
+  Workload data_workload_;
   std::unique_ptr<CallTruth> truth_;
   BaselineRatios typical_;
   std::deque<Remembered> earlier_;
