@@ -190,12 +190,16 @@ class DispatchNode::OwnCall final : public ReadyCall {
   const ImplementationInfo* waits_for_;
 };
 
-std::unique_ptr<ReadyCall> DispatchNode::ready(Context& ctx, Args args) {
+std::unique_ptr<ReadyCall> DispatchNode::ready(Context& ctx, Args args, std::string& refusal) {
+  refusal.clear();
   check_call(*this, args, device_.kind);
   FK_CHECK(ctx.observer == nullptr, "a call that is made later has no observer");
   for (Slot& slot : slots_) {
     Operator& implementation = made(slot);
-    if (!implementation.refuse(args).empty()) continue;
+    if (std::string_view why = implementation.refuse(args); !why.empty()) {
+      add_reason(refusal, slot, why);
+      continue;
+    }
     std::unique_ptr<ReadyCall> call;
     if (slot.foreign != nullptr && !waits_for_device(slot)) {
       Context own = ctx;
@@ -203,7 +207,7 @@ std::unique_ptr<ReadyCall> DispatchNode::ready(Context& ctx, Args args) {
       call = slot.foreign->ready(own, args);
     }
     if (call == nullptr) call = std::make_unique<OwnCall>(*this, slot, implementation, ctx, args);
-    call->belongs_to(*slot.info, count_of(slot, args));
+    call->count_in(count_of(slot, args));
     return call;
   }
   return nullptr;
@@ -241,9 +245,16 @@ std::string DispatchNode::refusal(Args args) const {
   for (Slot& slot : slots_) {
     std::string_view why = made(slot).refuse(args);
     if (why.empty()) return {};
-    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", slot.info->name, why);
+    add_reason(all, slot, why);
   }
   return all;
+}
+
+// The name of an implementation only where there are several.
+void DispatchNode::add_reason(std::string& all, const Slot& slot, std::string_view why) const {
+  if (!all.empty()) all += "; ";
+  if (slots_.size() > 1) all.append(slot.info->name).append(": ");
+  all += why;
 }
 
 void DispatchNode::count_dispatches(std::vector<DispatchCount>& counts) const {

@@ -23,7 +23,7 @@ class DispatchNode : public Node {
 
   std::vector<const ImplementationInfo*> implementations() const override;
   void call(Context& ctx, Args args) override;
-  std::unique_ptr<ReadyCall> ready(Context& ctx, Args args) override;
+  std::unique_ptr<ReadyCall> ready(Context& ctx, Args args, std::string& refusal) override;
   std::string refusal(Args args) const override;
   const ImplementationInfo* chosen(Args args) const override;
   void count_dispatches(std::vector<DispatchCount>& counts) const override;
@@ -52,6 +52,7 @@ class DispatchNode : public Node {
   Operator& made(Slot& slot) const;
   static int64_t& count_of(Slot& slot, Args args);
   bool waits_for_device(const Slot& slot) const;
+  void add_reason(std::string& all, const Slot& slot, std::string_view why) const;
   void bind_slot(Slot& slot) const;
   bool a_part_has_a_candidate() const;
   bool has_candidate_between_ranks() const;

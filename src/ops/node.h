@@ -44,18 +44,13 @@ class ReadyCall {
     ++*count_;
     run();
   }
-  void belongs_to(const ImplementationInfo& implementation, int64_t& count) {
-    implementation_ = &implementation;
-    count_ = &count;
-  }
-  const ImplementationInfo& implementation() const { return *implementation_; }
+  void count_in(int64_t& count) { count_ = &count; }
 
  protected:
   virtual void run() = 0;
 
  private:
   int64_t* count_ = nullptr;
-  const ImplementationInfo* implementation_ = nullptr;
 };
 
 class Node {
@@ -82,9 +77,10 @@ class Node {
   virtual std::vector<const ImplementationInfo*> implementations() const = 0;
   // A whole call: every argument of forward, outputs included.
   virtual void call(Context& ctx, Args args) = 0;
-  // The same, to be made later; none if no implementation takes it. Implementations are asked once, so that the one
-  // that takes the call is the one that was asked. `ctx` and `args` must stay valid as long as the result is used.
-  virtual std::unique_ptr<ReadyCall> ready(Context& ctx, Args args) = 0;
+  // The same, to be made later; none if no implementation takes it, and `refusal` says why. Implementations are asked
+  // once, so that the one that takes the call is the one that was asked. `ctx` and `args` must stay valid as long as
+  // the result is used.
+  virtual std::unique_ptr<ReadyCall> ready(Context& ctx, Args args, std::string& refusal) = 0;
   // Why each implementation refuses such a call; empty if one supports it.
   virtual std::string refusal(Args args) const = 0;
   // The implementation that takes such a call.

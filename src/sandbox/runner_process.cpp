@@ -78,7 +78,7 @@ std::optional<Failure> refusal_in(const Json& answer) {
   if (refused == answer.end() || !refused->is_string()) return std::nullopt;
   std::string why = in_one_line(refused->get<std::string>());
   return Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}; a model would use the baseline.",
-                                                why.empty() ? "it gives no reason when asked again" : why)};
+                                                why.empty() ? "it gives no reason" : why)};
 }
 
 // The first cores that this process may use.

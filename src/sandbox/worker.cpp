@@ -17,6 +17,7 @@
 #include "candidate/empty_kernel.h"
 #include "candidate/load.h"
 #include "candidate/seccomp.h"
+#include "candidate/swap.h"
 #include "candidate/walls.h"
 #include "measure/first_core.h"
 #include "ops/materialize.h"
@@ -59,6 +60,7 @@ struct WorkerCall {
   std::optional<AttentionMetadata> attention;
   std::optional<Context> context;
   std::unique_ptr<ReadyCall> ready;  // none if the candidate refuses it
+  std::string refusal;               // why
 };
 
 class Worker {
@@ -91,8 +93,14 @@ class Worker {
     auto library = open.at("library").get<std::string>();
     if (!library.empty()) candidate_ = load_candidate(library, *op_);
     if (open.at("empty").get<bool>()) candidate_ = empty_kernel(*op_);
-    if (candidate_) Registry::instance().add_foreign(op_->name, "candidate", device_.kind, candidate_);
-    root_ = op_->build(fields_from_json(open.at("init")), {.device = device_});
+    BuildOptions options{.device = device_};
+    if (candidate_) {
+      // Nothing else can take a call here, so a candidate that refuses one never has it computed by the baseline.
+      Registry::instance().add_foreign(op_->name, kCandidateName, device_.kind, candidate_);
+      options.only_operator = op_->name;
+      options.only_implementation = kCandidateName;
+    }
+    root_ = op_->build(fields_from_json(open.at("init")), options);
   }
 
   // None: read a message.
@@ -197,18 +205,15 @@ class Worker {
                                  .attention = call.attention ? &*call.attention : nullptr,
                                  .states = call.states,
                                  .stream = device_calls_ ? device_runtime(device_).stream() : nullptr});
-    call.ready = root_->ready(*call.context, call.args);
+    call.ready = root_->ready(*call.context, call.args, call.refusal);
     if (!candidate_) FK_CHECK(call.ready != nullptr, "the baseline takes every call");
-    if (candidate_ && call.ready != nullptr && call.ready->implementation().foreign == nullptr) call.ready.reset();
     return made;
   }
 
   // Whether the candidate refuses one of the planned calls, now.
   Json ask() {
-    for (const auto& call : calls_) {
-      const ImplementationInfo* chosen = candidate_ ? root_->chosen(call->args) : nullptr;
-      if (candidate_ && (chosen == nullptr || chosen->foreign == nullptr)) return refusal(*call);
-    }
+    for (const auto& call : calls_)
+      if (std::string why = candidate_ ? root_->refusal(call->args) : std::string(); !why.empty()) return refusal(why);
     return Json::object();
   }
 
@@ -220,7 +225,10 @@ class Worker {
     }
     for (int32_t id : entries) {
       ReadyCall* call = ready_.at(static_cast<size_t>(id));
-      if (call == nullptr) return refused(*calls_[static_cast<size_t>(id)]);
+      if (call == nullptr) {
+        outcome_ = refusal(calls_[static_cast<size_t>(id)]->refusal);
+        return WorkerStatus::kRefused;
+      }
       make(*call);
     }
     return WorkerStatus::kDone;
@@ -231,15 +239,9 @@ class Worker {
     call.make();
   }
 
-  WorkerStatus refused(const WorkerCall& call) {
-    outcome_ = refusal(call);
-    return WorkerStatus::kRefused;
-  }
-  // The reason comes from a new object: the one that made the calls may give none when it is asked again.
-  Json refusal(const WorkerCall& call) const {
+  static Json refusal(const std::string& why) {
     constexpr size_t kLongest = 4096;  // an answer has to fit into a message
-    const std::unique_ptr<ForeignOperator> asked = candidate_->create(root_->init());
-    return {{"refused", asked->refuse(call.args).substr(0, kLongest)}};
+    return {{"refused", why.substr(0, kLongest)}};
   }
 
   DeviceCall device_call(WorkerCall& call) {
@@ -262,7 +264,7 @@ class Worker {
     std::vector<DeviceCall> calls;
     for (const Json& id : body.at("calls")) {
       WorkerCall& call = *calls_.at(id.get<size_t>());
-      if (call.ready == nullptr) return refusal(call);
+      if (call.ready == nullptr) return refusal(call.refusal);
       calls.push_back(device_call(call));
     }
     device_calls_->queue(std::move(calls), {.key = body.at("key").get<uint64_t>(),

@@ -120,6 +120,10 @@ TEST(CallsAlone, AGainCountsAsFarAsItExistsAlone) {
   PairedResult none = limited(alone(21e3, 21e3), 20e3, 11e3);
   EXPECT_EQ(none.verdict, SpeedVerdict::kUnresolved);
   EXPECT_NE(none.invalid.find("only in a batch"), std::string::npos) << none.invalid;
+  // Slower alone: the gain does not count, but the speed-up shown is not a slowdown that a batch does not have.
+  PairedResult less = limited(alone(21e3, 31e3), 20e3, 11e3);
+  EXPECT_EQ(less.verdict, SpeedVerdict::kUnresolved);
+  EXPECT_NEAR(less.speedup(), 1.0, 0.01);
 }
 
 // A short call may lose less than a microsecond alone and gain as much in a batch.

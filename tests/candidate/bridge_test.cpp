@@ -225,7 +225,9 @@ TEST_F(SwappedModel, AReadyCallIsMadeAgainAndAgain) {
   for (int64_t rows : {2, 3}) {
     Tensor x({rows, 4}, DType::kF32), out({rows, 4}, DType::kF32);
     std::vector<OptView> args = {x.view(), out.view()};
-    std::unique_ptr<ReadyCall> call = node->ready(ctx, args);
+    std::string refusal;
+    std::unique_ptr<ReadyCall> call = node->ready(ctx, args, refusal);
+    EXPECT_EQ(refusal, rows == 2 ? "" : "candidate: too many rows");
     for (int i = 0; i < 5; ++i) {
       std::fill_n(x.ptr<float>(), rows * 4, static_cast<float>(i));
       call->make();
@@ -235,6 +237,25 @@ TEST_F(SwappedModel, AReadyCallIsMadeAgainAndAgain) {
   std::vector<DispatchCount> counts = collect_dispatches(*node);
   ASSERT_EQ(counts.size(), 2u);
   for (const DispatchCount& d : counts) EXPECT_EQ(d.calls, 5) << d.implementation;
+}
+
+// So a runner builds its tree: what the candidate refuses nobody else computes, whatever the candidate does to our
+// memory.
+TEST_F(SwappedModel, WhereNothingElseIsAllowedARefusedCallIsNotMade) {
+  std::string text =
+      source("softmax", "const char* refuse(fk::Args) const override { return \"not today\"; }", "out.ptr<float>();");
+  swap_in({folder_.candidate("softmax", text)}, folder_.options());
+  std::unique_ptr<Node> node = Registry::instance().at("softmax").build(
+      {}, {.only_operator = "softmax", .only_implementation = std::string(kCandidateName)});
+  EXPECT_EQ(node->implementations().size(), 1u);
+  Arena arena;
+  Context ctx{.pool = pool_, .arena = arena};
+  Tensor x({2, 4}, DType::kF32), out({2, 4}, DType::kF32);
+  std::vector<OptView> args = {x.view(), out.view()};
+  std::string refusal;
+  EXPECT_EQ(node->ready(ctx, args, refusal), nullptr);
+  EXPECT_EQ(refusal, "not today");
+  EXPECT_EQ(node->refusal(args), "not today");
 }
 
 TEST(Swap, SaysWhatDoesNotBuild) {

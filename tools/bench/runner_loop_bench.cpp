@@ -103,7 +103,8 @@ class Sample {
       args_.push_back({x.view(), std::nullopt, out.view(), std::nullopt});
       tensors_.push_back(std::move(x)), tensors_.push_back(std::move(out));
     }
-    for (const auto& args : args_) ready_.push_back(node_->ready(ctx_, args));
+    std::string refusal;
+    for (const auto& args : args_) ready_.push_back(node_->ready(ctx_, args, refusal));
   }
 
   void by_the_loop() {

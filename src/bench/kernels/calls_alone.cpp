@@ -91,14 +91,14 @@ void CallsAlone::limit(PairedResult& result, const PairedSamples& samples, const
                        PairedOptions& options) const {
   if (empty() || result.verdict != SpeedVerdict::kFaster) return;  // there is no gain to check
   const Summary of_candidate = result.candidate, of_baseline = result.baseline;
-  const double missing = of_baseline.median - of_candidate.median - gain_ns(), error = error_ns();
+  const double gain = of_baseline.median - of_candidate.median, missing = gain - gain_ns(), error = error_ns();
   // `error` is two standard errors. If not surely something is missing, one is added: with two, honest gains of a few
   // percent would not be ranked.
   const bool only_in_batch = missing > 1.5 * error;
   // A gain alone that is larger makes up for the error. What is missing is charged to the candidate, so that it is
-  // missing from the speed-up, too; the times stay as measured.
+  // missing from the speed-up, too, but never more than the gain; the times stay as measured.
   options.could_hide_ns += only_in_batch ? error : std::max(0.0, std::min(missing, 0.0) + error / 2);
-  result = compare_paired(charged(samples, std::max(0.0, missing)), control, options);
+  result = compare_paired(charged(samples, std::clamp(missing, 0.0, gain)), control, options);
   result.candidate = of_candidate;
   if (result.verdict == SpeedVerdict::kFaster) return;
   result.verdict = SpeedVerdict::kUnresolved;
