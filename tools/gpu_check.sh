@@ -110,8 +110,23 @@ racecheck() {
   local filter='' name
   for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
   filter+=':-*warp_per_row*:*_tiled_*'
-  FASTKERNELS_DEBUG_HANDOVER=lanes sharded 4 "${filter#:}" timeout 200 compute-sanitizer --tool racecheck \
-    --error-exitcode 1 $build/tests/test_conformance
+  rm -f "$logs"/races_*
+  FASTKERNELS_DEBUG_HANDOVER=lanes sharded 4 "${filter#:}" timeout 400 compute-sanitizer --tool racecheck \
+    --log-file "$logs/races_%p.log" $build/tests/test_conformance && no_new_races "$logs"/races_*.log
+}
+
+# Races reported in the kernel for heads of 512 elements are wrong: racecheck does not understand that a block meets at its
+# barrier after its teams met at barriers of their own (docs/results/h200-families.md). All others count, and each log
+# must have come to its end.
+no_new_races() {
+  local log status=0
+  for log in "$@"; do
+    grep -q 'RACECHECK SUMMARY' "$log" || { echo "$log has no summary" && status=1; }
+    awk 'BEGIN { RS = "========= \n" }
+      /Race reported/ && !(/decode_cluster</ && index($0, "HeadCut<(int)512>")) { print; found = 1 }
+      END { exit found }' "$log" || status=1
+  done
+  return $status
 }
 
 peers() { python3 tools/peers/torch_cuda.py --binary $binary "$@"; }
