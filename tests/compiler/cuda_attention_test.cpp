@@ -58,7 +58,7 @@ void load_emulated(const std::vector<RegionText>& texts, void*& library) {
   const std::string source = cuda_region_source(texts, std::string(kEmulationPrelude));
   CompileResult built =
       compile_candidate({nullptr, attention_source_file(source, ".cpp")},
-                        {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 600'000, .without_operator = true});
+                        {.cxxflags = {"-O0", "-Wno-unknown-pragmas"}, .limit_ms = 600'000, .without_operator = true});
   ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log << "\n" << source;
   library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();

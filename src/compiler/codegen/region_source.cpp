@@ -15,8 +15,12 @@ namespace {
 constexpr std::string_view kStoreRounded =
     R"([[maybe_unused]] inline void store_rounded(fk::bf16* to, const float* from) {
 #ifdef __AVX512BF16__
-  __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + 16), _mm512_loadu_ps(from));
-  __builtin_memcpy(to, &both, 64);
+  // Not by the functions of <immintrin.h>: to compile that header takes as long as most kernels.
+  float low __attribute__((vector_size(64))), high __attribute__((vector_size(64)));
+  __builtin_memcpy(&low, from, 64);
+  __builtin_memcpy(&high, from + 16, 64);
+  __asm__("vcvtne2ps2bf16 %2, %1, %0" : "=v"(low) : "v"(high), "v"(low));
+  __builtin_memcpy(to, &low, 64);
 #elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
   for (int k = 0; k < 32; k += 8) {
     bfloat16x8_t eight = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(from + k)), vld1q_f32(from + k + 4));
@@ -165,11 +169,10 @@ std::string region_source(const std::vector<RegionText>& regions) {
   return fmt::format(
       "// Kernels written by fastkernels: each computes several calls of a model, one row of all of them after the\n"
       "// other. Names: x inputs, y outputs, r results that exist for one row.\n"
-      "#if defined(__AVX512F__) && !defined(__clang__)\n"
-      "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n"
       "#include <fastkernels/candidate.h>\n#include <math.h>\n"
-      "#ifdef __AVX512BF16__\n#include <immintrin.h>\n#elif defined({})\n"
-      "#include <arm_neon.h>\n#endif\n\n"
+      "#ifdef {}\n#include <arm_neon.h>\n#endif\n"
+      "#if defined(__AVX512F__) && !defined(__clang__)\n"
+      "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n\n"
       "#define FK_KERNEL extern \"C\" __attribute__((visibility(\"default\")))\n\nnamespace {{\n\n"
       "struct Array {{\n  void* data;\n  const int64_t* sizes;\n  const int64_t* strides;\n}};\n\n{}{}{}\n"
       "}}  // namespace\n{}",
