@@ -54,6 +54,37 @@ std::string name_of_part(const ParamSpec& p, const Family& family) {
   return p.name;
 }
 
+// `names` are sorted.
+bool any_begins(const std::vector<std::string>& names, const std::string& beginning) {
+  auto at = std::lower_bound(names.begin(), names.end(), beginning);
+  return at != names.end() && at->starts_with(beginning);
+}
+
+// Modules are looked for, not tensors: a quantised matrix has other tensors than the parameter.
+void use_second_names(std::vector<ParamSpec>& params, const Family& family, const Checkpoint& checkpoint) {
+  if (family.second_names.empty()) return;
+  const std::vector<std::string> names = checkpoint.names();
+  auto has_module_of = [&](const std::string& name) { return any_begins(names, name.substr(0, name.rfind('.') + 1)); };
+  auto second_name = [&](std::string name) {
+    for (const SecondName& other : family.second_names) {
+      size_t at = name.find(other.first);
+      if (at == std::string::npos || has_module_of(name)) continue;
+      std::string second = std::string(name).replace(at, other.first.size(), other.second);
+      if (has_module_of(second)) return second;
+    }
+    return name;
+  };
+  for (ParamSpec& param : params) {
+    if (param.part_names.empty()) {
+      std::string name = second_name(param.name);
+      if (name == param.name) continue;
+      param.part_names = {param.name};
+      param.part_rows = {param.spec.shape[0]};
+    }
+    for (std::string& name : param.part_names) name = second_name(name);
+  }
+}
+
 }  // namespace
 
 std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& config) {
@@ -79,6 +110,7 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& c
 }
 
 void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const Checkpoint& checkpoint) {
+  use_second_names(params, *config.family, checkpoint);
   std::string prefix(config.family->part_prefix);
   // "model.language_model." takes the place of "model."; an output head has no prefix then.
   constexpr std::string_view kModel = "model.";
@@ -102,10 +134,7 @@ void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const 
 void find_experts(std::vector<ParamSpec>& params, const Checkpoint& checkpoint) {
   constexpr std::string_view kExperts = "experts.";
   const std::vector<std::string> names = checkpoint.names();
-  auto has_beginning = [&](const std::string& beginning) {
-    auto at = std::lower_bound(names.begin(), names.end(), beginning);
-    return at != names.end() && at->starts_with(beginning);
-  };
+  auto has_beginning = [&](const std::string& beginning) { return any_begins(names, beginning); };
   for (ParamSpec& param : params) {
     if (param.spec.shape.rank() != 3 || param.part_names.size() != 1 || !param.format.empty() || param.fill) continue;
     const std::string whole = param.part_names[0];

@@ -18,7 +18,8 @@ inline constexpr std::string_view kEmbeddingWeight = "model.embed_tokens.weight"
 // without the output head where it is tied to the embedding.
 std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& config);
 
-// In the checkpoint of a larger architecture the model's tensors have a prefix: then they are read from there.
+// In the checkpoint of a larger architecture the model's tensors have a prefix: then they are read from there. The same
+// where the checkpoint has the family's second name for a module.
 void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const Checkpoint& checkpoint);
 
 // Programs that quantise store each expert by itself, also for families whose checkpoints have all experts in one

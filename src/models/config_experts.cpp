@@ -2,8 +2,25 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "models/in_quotes.h"
 
 namespace fk {
+namespace {
+
+// transformers' classes ignore these keys and compute what is known here; the code published with a model obeys them.
+void check_choice_of_experts(const FamilyFields& fields) {
+  struct Key {
+    std::string_view name, known;
+  };
+  for (auto [name, known] : {Key{"scoring_func", "sigmoid"}, Key{"topk_method", "noaux_tc"}})
+    if (auto found = fields.string(name); found && *found != known)
+      throw Error("{}: {} {} is not supported; only {} is.", fields.what(), name, in_quotes(*found), known);
+  if (auto frequency = fields.integer("moe_layer_freq", 0, INT32_MAX).value_or(1); frequency != 1)
+    throw Error("{}: moe_layer_freq must be 1, so that all layers behind the dense ones have experts, and is {}.",
+                fields.what(), frequency);
+}
+
+}  // namespace
 
 ExpertCounts read_expert_counts(const FamilyFields& fields, std::string_view key, const ExpertCounts& defaults) {
   ExpertCounts counts{fields.integer(key, 1, kMaxExperts).value_or(defaults.experts),
@@ -56,6 +73,7 @@ void read_grouped_experts(const FamilyFields& fields, const GroupedExperts& defa
   experts.n_group = fields.integer("n_group", 1, kMaxExperts).value_or(defaults.n_group);
   experts.topk_group = fields.integer("topk_group", 1, kMaxExperts).value_or(defaults.topk_group);
   check_groups(fields, experts);
+  check_choice_of_experts(fields);
   experts.moe_intermediate_size =
       fields.integer("moe_intermediate_size", 1, 1 << 22).value_or(defaults.moe_intermediate_size);
   experts.n_shared_experts = fields.integer("n_shared_experts", 1, kMaxExperts).value_or(defaults.n_shared_experts);

@@ -9,13 +9,14 @@
 namespace fk {
 namespace {
 
-// A list with one word for each layer, of which this model knows one sort.
-void check_layers(const FamilyFields& fields, std::string_view key, std::string_view known) {
+// A list with one word for each layer, of which this model knows one sort. `other`: a second name of it.
+void check_layers(const FamilyFields& fields, std::string_view key, std::string_view known,
+                  std::string_view other = {}) {
   const Json* list = fields.find(key);
   if (list == nullptr) return;
   if (!list->is_array()) throw Error("{}: {} must be a list.", fields.what(), key);
   for (const Json& type : *list)
-    if (type != known)
+    if (type != known && (other.empty() || type != other))
       throw Error("{}: {} holds {}; only {} is supported.", fields.what(), key, in_quotes(type.dump()), known);
 }
 
@@ -28,7 +29,8 @@ void read_mlp_layers(const FamilyFields& fields, int64_t layers, int64_t& first_
   for (int64_t i = 0; ordered && i < layers; ++i)
     ordered = (*list)[static_cast<size_t>(i)] == (i < dense ? "dense" : "sparse");
   if (!ordered)
-    throw Error("{}: mlp_layer_types must list {} layers, all dense ones before the sparse ones.", fields.what(), layers);
+    throw Error("{}: mlp_layer_types must list {} layers, all dense ones before the sparse ones.", fields.what(),
+                layers);
   first_k_dense_replace = dense;
 }
 
@@ -39,7 +41,8 @@ void read_sparse_latent(const FamilyFields& fields, const SparseLatentDefaults& 
   if (init.q_lora_rank == 0)
     throw Error("{}: {} needs a q_lora_rank, which its indexer reads.", fields.what(), fields.architecture);
   refuse_flag(fields, "mlp_bias");
-  check_layers(fields, "layer_types", "deepseek_sparse_attention");
+  // transformers 5.22 writes the second name and reads both.
+  check_layers(fields, "layer_types", "deepseek_sparse_attention", "indexed_attention");
   check_layers(fields, "indexer_types", "full");
   if (fields.has("index_topk_pattern") || fields.integer("index_topk_freq", 1, INT32_MAX).value_or(1) != 1)
     throw Error("{}: layers that share the keys chosen by an earlier one are not supported.", fields.what());

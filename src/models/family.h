@@ -33,6 +33,11 @@ struct RefusedArchitecture {
   std::string_view why;  // after "{config.json} "
 };
 
+// Some checkpoints of a family call a module otherwise: `first` in its name is `second` there.
+struct SecondName {
+  std::string_view first, second;
+};
+
 // How GGUF files hold models of the family.
 struct GgufFamily {
   std::string_view architecture = {};  // "llama": their general.architecture; empty: none are read
@@ -55,6 +60,7 @@ struct Family {
   Task task = Task::kCausalLM;
   float norm_offset = 1;  // the norm weight that changes nothing: 1, or 0 where norms multiply by 1 + weight
   std::vector<PackedModule> packed = separate_projections();  // empty: the checkpoint stacks them as the model does
+  std::vector<SecondName> second_names = {};
   std::vector<RefusedArchitecture> refused = {};
   GgufFamily gguf = {};
   std::vector<LargerArchitecture> parts_of = {};

@@ -82,6 +82,10 @@ void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, D
   if (defaults.quant_method.empty())
     init.weight_format = read_quantization(fields, *find_family(fields.architecture), init.num_hidden_layers);
   if (fields.has("attn_logit_softcapping")) throw Error("{}: attn_logit_softcapping is not supported.", fields.what());
+  // With it transformers lets every token see those after it, in any family.
+  if (!fields.boolean("is_causal").value_or(true))
+    throw Error("{}: is_causal must be true; {} that sees later tokens is not supported.", fields.what(),
+                fields.architecture);
   if (defaults.own_soft_cap_and_direction) return;
   if (fields.has("final_logit_softcapping"))
     throw Error("{}: final_logit_softcapping is not supported.", fields.what());
@@ -106,9 +110,7 @@ void refuse_quantized(const FamilyFields& fields) {
                 fields.what());
 }
 
-void check_quantization(const FamilyFields& fields) {
-  read_quantization(fields, *find_family(fields.architecture), 0);
-}
+void check_quantization(const FamilyFields& fields) { read_quantization(fields, *find_family(fields.architecture), 0); }
 
 void refuse_flag(const FamilyFields& fields, std::string_view key) {
   if (fields.boolean(key).value_or(false))

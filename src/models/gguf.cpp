@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "models/in_quotes.h"
+#include "models/lfs_pointer.h"
 #include "ops/formats/weight_format.h"
 
 namespace fk {
@@ -208,6 +209,7 @@ GgufTensor describe(const std::vector<int64_t>& extents, int32_t type, std::stri
 }  // namespace
 
 GgufHeader parse_gguf(std::span<const std::byte> file, std::string_view path) {
+  refuse_lfs_pointer({reinterpret_cast<const char*>(file.data()), file.size()}, in_quotes(path), "the weights");
   GgufCursor cursor(file, path);
   if (file.size() < kMagic.size() || std::memcmp(cursor.take(4).data(), kMagic.data(), 4) != 0)
     throw Error("{} is not a GGUF file: it does not begin with the letters GGUF.", in_quotes(path));

@@ -47,6 +47,14 @@ constexpr std::string_view kOtherKeys[] = {"vocab_size",           "attention.va
                                            "tensor_data_layout",   "rope.scaling.finetuned",
                                            "expert_count",         "rope.scaling.original_context_length"};
 
+// Adapters and vocabularies name the architecture of the model that they belong to.
+void check_type(const GgufFile& file) {
+  auto type = file.string("general.type");
+  if (type && *type != "model")
+    throw Error("{} is of the type {}, not a model{}.", in_quotes(file.path()), in_quotes(*type),
+                *type == "adapter" ? "; join it with its model by llama-export-lora" : "; give the file of the model");
+}
+
 const Family& family_of(const GgufFile& file) {
   auto architecture = file.string("general.architecture");
   if (!architecture) throw Error("{} names no architecture, so it is not a model.", in_quotes(file.path()));
@@ -109,10 +117,19 @@ void read_rope(const GgufFile& file, const std::string& prefix, int64_t head_dim
   auto factor = file.real(prefix + "rope.scaling.factor");
   if (!factor) factor = file.real(prefix + "rope.scale_linear");
   auto factors = file.header().tensors.find(kRopeFactors);
-  if (factors != file.header().tensors.end())
+  // A linear factor of 1 changes nothing.
+  const bool scaled = (type && *type != "none" && *type != "linear") || factor.value_or(1) != 1;
+  if (factors != file.header().tensors.end()) {
+    if (scaled)
+      throw Error("{} scales rotary frequencies twice, by the type {} and by tensor {}, which is not supported.",
+                  in_quotes(file.path()), in_quotes(type.value_or("linear")), kRopeFactors);
     config["rope_scaling"] = llama3_rope(file, factors->second, head_dim, config.value("rope_theta", 10000.0));
-  else if ((type && *type != "none") || factor.value_or(1) != 1)
+  } else if (scaled) {
     config["rope_scaling"] = {{"rope_type", type.value_or("linear")}, {"factor", factor.value_or(1)}};
+    // Without it the context of the file stands in, as in llama.cpp.
+    if (auto original = file.integer(prefix + "rope.scaling.original_context_length"))
+      config["rope_scaling"]["original_max_position_embeddings"] = *original;
+  }
 }
 
 // Every setting in the words of config.json, so that the family reads and checks it as it does there.
@@ -154,6 +171,7 @@ MatrixFormat matrix_of(const std::string& name, const std::string& format) {
 }  // namespace
 
 ModelConfig gguf_config(const GgufFile& file) {
+  check_type(file);
   const Family& family = family_of(file);
   check_keys(file, std::string(family.gguf.architecture) + ".");
   Json json = config_json(file, family);

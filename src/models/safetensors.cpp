@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "models/in_quotes.h"
+#include "models/lfs_pointer.h"
 
 namespace fk {
 namespace {
@@ -157,6 +158,7 @@ std::string_view safetensors_dtype_name(DType dtype) {
 }
 
 SafetensorsEntries parse_safetensors(std::span<const std::byte> file, std::string_view path) {
+  refuse_lfs_pointer({reinterpret_cast<const char*>(file.data()), file.size()}, in_quotes(path), "the weights");
   if (file.size() < kLengthBytes)
     throw Error("{} is not a safetensors file: it has only {} bytes.", in_quotes(path), file.size());
   uint64_t header_bytes = 0;

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "models/in_quotes.h"
+#include "models/lfs_pointer.h"
 #include "models/unicode.h"
 
 namespace fk {
@@ -146,6 +147,7 @@ class Handler : public nlohmann::detail::json_sax_dom_parser<Json> {
 }  // namespace
 
 TokenizerFile read_tokenizer_file(std::string_view text, std::string_view what) {
+  refuse_lfs_pointer(text, what, "the tokenizer");
   TokenizerFile file;
   file.what = what;
   Handler handler(file);

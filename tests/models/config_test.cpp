@@ -251,6 +251,9 @@ TEST(Config, RefusesWhatItsArithmeticDoesNotDo) {
   expect_sentence(json_refusal(with(kGemma3Config, "attn_logit_softcapping", "50.0")), {"attn_logit_softcapping"});
   expect_sentence(json_refusal(with(kGemma3Config, "use_bidirectional_attention", "true")),
                   {"use_bidirectional_attention"});
+  for (const char* config : {kLlama32Config, kQwen3Config, kGemma3Config})
+    expect_sentence(json_refusal(with(config, "is_causal", "false")), {"is_causal must be true"});
+  EXPECT_EQ(json_refusal(with(kLlama32Config, "is_causal", "true")), "(no error)");
   expect_sentence(json_refusal(with(kLlama32Config, "quantization_config", R"({"quant_method":"hqq"})")),
                   {"'hqq'", "fp8"});
   expect_sentence(json_refusal(with(kMistralConfig, "attention_bias", "true")), {"attention_bias"});

@@ -71,6 +71,10 @@ TEST(EncoderFamilies, RefuseWhatTheyDoNotCompute) {
   expect_sentence(refusal(kSiglip2Config, "quantization_config", R"({"quant_method":"fp8"})"), {"quantized"});
 }
 
+TEST(EncoderFamilies, NeedNotBeCausal) {
+  EXPECT_EQ(changed(kBgeM3Config, "is_causal", "false"), changed(kBgeM3Config, "none", nullptr));
+}
+
 TEST(EncoderFamilies, AreRunByTheirOwnVerb) {
   ModelConfig config = find_catalog("tiny-xlm-roberta")->config;
   expect_sentence(error_of([&] { config.require_task(Task::kCausalLM, "tiny-xlm-roberta", "generate"); }),

@@ -118,6 +118,13 @@ TEST(Experts, OfGlmRefuseGroupsThatDoNotFit) {
                   {"topk_group 1", "num_experts_per_tok 4"});
 }
 
+TEST(Experts, OfGlmAreChosenInOneWay) {
+  EXPECT_EQ(refusal(kGlm4Moe, "scoring_func", "\"sigmoid\""), "(no error)");
+  expect_sentence(refusal(kGlm4Moe, "scoring_func", "\"softmax\""), {"scoring_func 'softmax'", "only sigmoid"});
+  expect_sentence(refusal(kGlm4Moe, "topk_method", "\"greedy\""), {"topk_method 'greedy'", "only noaux_tc"});
+  expect_sentence(refusal(kGlm4Moe, "moe_layer_freq", "2"), {"moe_layer_freq must be 1"});
+}
+
 TEST(Experts, OfGptOssAreStoredInTwoTensors) {
   std::vector<std::string> quantised = checkpoint_names(changed(kGptOss, {}));
   for (const char* name :
@@ -137,6 +144,11 @@ TEST(Experts, OfGptOssAreStoredInTwoTensors) {
   Json json = parse_json(kGptOss, "the test's config");
   for (const char* key : {"rope_scaling", "rope_theta", "sliding_window", "swiglu_limit"}) json.erase(key);
   EXPECT_EQ(config_from_json(json, "config.json").init, changed(kGptOss, {}).init);
+}
+
+TEST(Experts, OfGptOssHaveOneActivation) {
+  EXPECT_EQ(refusal(kGptOss, "swiglu_alpha", "1.702"), "(no error)");
+  expect_sentence(refusal(kGptOss, "swiglu_alpha", "1.0"), {"swiglu_alpha 1 is not supported", "1.702"});
 }
 
 TEST(Experts, OfGptOssRefuseOtherFormats) {

@@ -89,6 +89,7 @@ TEST(Gemma4, RefusesWhatIsNotComputed) {
   expect_sentence(refusal(kGemma4, "num_kv_shared_layers", "2"), {"num_kv_shared_layers must be 0"});
   expect_sentence(refusal(kGemma4, "use_double_wide_mlp", "true"), {"use_double_wide_mlp"});
   expect_sentence(refusal(kGemma4, "use_bidirectional_attention", "\"all\""), {"use_bidirectional_attention 'all'"});
+  expect_sentence(refusal(kGemma4, "is_causal", "false"), {"is_causal must be true"});
   expect_sentence(refusal(kGemma4, "attn_logit_softcapping", "50.0"), {"attn_logit_softcapping"});
   expect_sentence(refusal(kGemma4, "hidden_activation", "\"silu\""), {"silu", "gelu_pytorch_tanh"});
   expect_sentence(refusal(kGemma4, "quantization_config", R"({"quant_method": "hqq"})"), {"'hqq'", "fp8"});

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "models/gguf_model.h"
 #include "models/resolve.h"
+#include "ops/l4/llama_for_causal_lm.h"
 #include "tests/models/error_text.h"
 #include "tests/models/gguf_bytes.h"
+#include "tests/models/init_of.h"
 #include "tests/models/temp_directory.h"
 
 namespace fk {
@@ -44,6 +49,22 @@ GgufBytes llama() {
   matrix("blk.0.ffn_up.weight", 96, 64);
   matrix("blk.0.ffn_down.weight", 64, 96);
   return file;
+}
+
+// The eight factors of a head of 16, by the formula of Llama 3.
+GgufBytes llama3() {
+  std::string factors;
+  for (int i = 0; i < 8; ++i) {
+    double wavelength = 2 * M_PI * std::pow(500000, i / 8.0);
+    double smooth = std::clamp((8192 / wavelength - 1) / 3, 0.0, 1.0);
+    factors += GgufBytes::raw(static_cast<float>(1 / ((1 - smooth) / 8 + smooth)));
+  }
+  return llama().tensor("rope_freqs.weight", {8}, kF32, factors);
+}
+
+RopeScaling rope_of(GgufBytes file) {
+  TempDirectory directory;
+  return init_of<LlamaForCausalLM>(resolve_model(directory.write("x.gguf", file.bytes())).config).rope_scaling;
 }
 
 std::string config_refusal(GgufBytes file) {
@@ -89,6 +110,8 @@ TEST(Gguf, BrokenFilesAreRefusedWithASentence) {
       std::string::npos);
   EXPECT_NE(header_refusal(GgufBytes("x").tensor("t", {0}, kF32, "").bytes()).find("a dimension of 0"),
             std::string::npos);
+  expect_sentence(header_refusal("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 5\n"),
+                  {"'x.gguf' is a Git LFS pointer", "git lfs pull"});
   std::string huge = GgufBytes("x").tensor("t", {uint64_t{1} << 62, 1 << 10}, kF32, "").bytes();
   EXPECT_NE(header_refusal(huge).find("tensor 't' has a dimension"), std::string::npos);
 }
@@ -111,6 +134,30 @@ TEST(Gguf, TheConfigurationComesFromTheMetadata) {
   EXPECT_EQ(std::get<std::string>(*find_field(source.config.init, "weight_format")), "q8_0");
   EXPECT_FALSE(std::get<bool>(*find_field(source.config.init, "is_neox_style")));
   EXPECT_EQ(gguf_generation_defaults(GgufFile::open(path)).eos, std::vector<int64_t>{7});
+}
+
+TEST(Gguf, YarnKnowsTheContextOfTheTraining) {
+  GgufBytes yarn = llama().text("llama.rope.scaling.type", "yarn").real("llama.rope.scaling.factor", 4);
+  EXPECT_EQ(rope_of(yarn).original_max_position_embeddings, 256);  // the context of the file
+  RopeScaling rope = rope_of(yarn.integer("llama.rope.scaling.original_context_length", 64));
+  EXPECT_EQ(rope.type, "yarn");
+  EXPECT_EQ(rope.factor, 4);
+  EXPECT_EQ(rope.original_max_position_embeddings, 64);
+}
+
+TEST(Gguf, FactorsOfFrequenciesAreNotScaledOnceMore) {
+  EXPECT_EQ(rope_of(llama3()).type, "llama3");
+  EXPECT_EQ(rope_of(llama3().text("llama.rope.scaling.type", "linear").real("llama.rope.scaling.factor", 1)).factor, 8);
+  for (const char* type : {"linear", "yarn"})
+    expect_sentence(config_refusal(llama3().text("llama.rope.scaling.type", type).real("llama.rope.scaling.factor", 3)),
+                    {"scales rotary frequencies twice", type, "rope_freqs.weight"});
+  expect_sentence(config_refusal(llama3().real("llama.rope.scale_linear", 2)), {"twice", "'linear'"});
+}
+
+TEST(Gguf, AFileThatIsNoModelIsRefusedByItsType) {
+  EXPECT_EQ(config_refusal(llama().text("general.type", "model")), "(no error)");
+  expect_sentence(config_refusal(llama().text("general.type", "adapter")), {"'adapter'", "llama-export-lora"});
+  expect_sentence(config_refusal(GgufBytes("clip").text("general.type", "mmproj")), {"'mmproj'", "file of the model"});
 }
 
 TEST(Gguf, WhatAModelAsksForAndIsNotSupportedIsRefusedByName) {

@@ -11,6 +11,8 @@
 #include "ops/registry.h"
 #include "tests/models/error_text.h"
 #include "tests/models/init_of.h"
+#include "tests/models/safetensors_bytes.h"
+#include "tests/models/temp_directory.h"
 
 namespace fk {
 namespace {
@@ -74,6 +76,33 @@ TEST(KimiLinear, CheckpointsHaveThePublishedNames) {
         "model.layers.1.block_sparse_moe.shared_experts.up_proj.weight",
         "model.layers.2.self_attn.kv_a_proj_with_mqa.weight", "model.layers.2.self_attn.q_proj.weight"})
     EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
+}
+
+// transformers 5.22 writes the dense layers so.
+TEST(KimiLinear, DenseLayersHaveASecondName) {
+  const ModelConfig config = published_with("rope_theta", 10000);
+  std::unique_ptr<Node> root = Registry::instance().at(config.family->op).build(config.init, {});
+  auto names_beside = [&](const std::string& stored) {
+    std::vector<TensorBytes> tensors;
+    for (const char* matrix : {"gate_proj", "up_proj", "down_proj"})
+      tensors.push_back({"model.layers.0." + stored + "." + matrix + ".weight", "F32", "[1]", f32_bytes({0})});
+    TempDirectory directory;
+    directory.write("model.safetensors", safetensors_bytes(tensors));
+    std::vector<ParamSpec> params = checkpoint_params(*root, config);
+    find_part(params, config, Checkpoint::open(directory.path()));
+    std::vector<std::string> names;
+    for (const ParamSpec& p : params) {
+      if (p.part_names.empty()) names.push_back(p.name);
+      names.insert(names.end(), p.part_names.begin(), p.part_names.end());
+    }
+    return names;
+  };
+  for (const std::string stored : {"mlp", "block_sparse_moe"}) {
+    const std::vector<std::string> names = names_beside(stored);
+    for (const char* matrix : {"gate_proj", "up_proj", "down_proj"})
+      EXPECT_EQ(std::count(names.begin(), names.end(), "model.layers.0." + stored + "." + matrix + ".weight"), 1)
+          << stored << " " << matrix;
+  }
 }
 
 TEST(KimiLinear, RefusesWhatItLacks) {

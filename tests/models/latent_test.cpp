@@ -89,12 +89,16 @@ TEST(Latent, RefusesWhatItLacks) {
   expect_sentence(refused(kDeepseekV3, "n_group", 3), {"n_group 3", "n_routed_experts 8"});
   expect_sentence(refused(kDeepseekV3, "model_type", "llama"), {"deepseek_v3", "llama"});
   EXPECT_EQ(refused(kDeepseekV3, "model_type", "kimi_k2"), "(no error)");
+  expect_sentence(refused(kDeepseekV3, "scoring_func", "softmax"), {"scoring_func 'softmax'", "only sigmoid"});
+  expect_sentence(refused(kDeepseekV3, "topk_method", "group_limited_greedy"), {"'group_limited_greedy'", "noaux_tc"});
+  expect_sentence(refused(kDeepseekV3, "moe_layer_freq", 2), {"moe_layer_freq must be 1", "is 2"});
 }
 
 TEST(SparseLatent, IndexersDifferInTheirRotation) {
   auto v32 = init_of<DeepseekV32ForCausalLM>(
       config_from_json(sparse("DeepseekV32ForCausalLM", "deepseek_v32"), "config.json"));
-  auto glm = init_of<GlmMoeDsaForCausalLM>(config_from_json(sparse("GlmMoeDsaForCausalLM", "glm_moe_dsa"), "config.json"));
+  auto glm =
+      init_of<GlmMoeDsaForCausalLM>(config_from_json(sparse("GlmMoeDsaForCausalLM", "glm_moe_dsa"), "config.json"));
   EXPECT_TRUE(v32.index_is_neox_style);
   EXPECT_FALSE(glm.index_is_neox_style);
   EXPECT_FALSE(v32.is_neox_style);
@@ -116,6 +120,10 @@ TEST(SparseLatent, RefusesWhatItLacks) {
   expect_sentence(refusal("q_lora_rank", nullptr), {"q_lora_rank", "indexer"});
   expect_sentence(refusal("index_head_dim", 6), {"index_head_dim 6", "8"});
   EXPECT_EQ(refusal("mlp_layer_types", {"dense", "sparse"}), "(no error)");
+  for (const char* type : {"deepseek_sparse_attention", "indexed_attention"})
+    EXPECT_EQ(refusal("layer_types", {type, type}), "(no error)");
+  expect_sentence(refusal("layer_types", {"indexed_attention", "full_attention"}), {"full_attention", "only"});
+  expect_sentence(refusal("scoring_func", "softmax"), {"scoring_func 'softmax'"});
   expect_sentence(refusal("mlp_layer_types", {"sparse", "dense"}), {"mlp_layer_types", "2 layers"});
 }
 

@@ -104,6 +104,11 @@ TEST(Safetensors, RefusesFilesThatAreTooShortOrLieAboutTheirHeader) {
   expect_sentence(error_of([&] { parse(good + "x"); }), {"'x.safetensors'", "last 1 bytes"});
 }
 
+TEST(Safetensors, NamesAPointerOfGitLfs) {
+  expect_sentence(error_of([] { parse("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 5\n"); }),
+                  {"'x.safetensors' is a Git LFS pointer, not the weights; run git lfs pull"});
+}
+
 TEST(Safetensors, RefusesHeadersThatAreNotStrictJson) {
   std::string deep(100000, '[');
   for (const std::string& header :

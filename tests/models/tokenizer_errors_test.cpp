@@ -112,6 +112,8 @@ TEST(BrokenTokenizerText, IsRefusedWithASentence) {
   expect_message(message_of(""), "tokenizer.json is not valid JSON");
   expect_message(message_of("{"), "is not valid JSON");
   expect_message(message_of("{} x"), "is not valid JSON");
+  expect_message(message_of("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 5\n"),
+                 "tokenizer.json is a Git LFS pointer, not the tokenizer; run git lfs pull there");
   expect_message(message_of("null"), "tokenizer.json must be an object");
   expect_message(message_of("[]"), "must be an object");
   expect_message(message_of(R"({"model": {"vocab": {"a": 0, "a": 1}, "merges": []}})"), "holds the token 'a' twice");

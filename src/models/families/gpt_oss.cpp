@@ -31,6 +31,13 @@ void read_windows(const FamilyFields& fields, GptOssForCausalLM::Init& init) {
   if (init.sliding_window > 0) init.layer_is_sliding = std::move(*flags);
 }
 
+// Its operator and the kernel for a whole token have it as a constant.
+void check_swiglu_alpha(const FamilyFields& fields) {
+  constexpr double kAlpha = 1.702;
+  double alpha = fields.real("swiglu_alpha", 0, 1e6).value_or(kAlpha);
+  if (alpha != kAlpha) throw Error("{}: swiglu_alpha {} is not supported; only {} is.", fields.what(), alpha, kAlpha);
+}
+
 GptOssForCausalLM::Init read_gpt_oss(const FamilyFields& fields) {
   GptOssForCausalLM::Init init;
   read_decoder(fields,
@@ -57,6 +64,7 @@ GptOssForCausalLM::Init read_gpt_oss(const FamilyFields& fields) {
                                            {.experts = 128, .per_token = 4});
   init.num_local_experts = counts.experts;
   init.num_experts_per_tok = counts.per_token;
+  check_swiglu_alpha(fields);
   init.swiglu_limit = fields.real("swiglu_limit", 1e-3, 1e6).value_or(7);
   if (!init.experts_format.empty())
     for (int64_t size : {init.hidden_size, init.intermediate_size})

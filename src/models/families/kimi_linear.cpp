@@ -128,9 +128,12 @@ std::vector<PackedModule> kimi_linear_parts() {
   return packed;
 }
 
+// transformers 5.22 writes the feed-forward block of dense layers, too, under the name of the blocks with experts.
 const RegisterFamily<KimiLinearForCausalLM, read_kimi_linear> kKimiLinear({.name = "kimi_linear",
                                                                            .model_type = "kimi_linear",
-                                                                           .packed = kimi_linear_parts()});
+                                                                           .packed = kimi_linear_parts(),
+                                                                           .second_names = {
+                                                                               {".mlp.", ".block_sparse_moe."}}});
 
 }  // namespace
 }  // namespace fk
