@@ -70,6 +70,23 @@ TEST(Dataset, RandomPromptsShareThePrefixAndRepeatWithTheSeed) {
   EXPECT_NE(make_requests(o, {.vocab_size = 1000})[0].prompt_tokens, once[0].prompt_tokens);
 }
 
+// Equal prompts, or equal first blocks of the KV cache, would be answered by the prefix cache and not be computed.
+TEST(Dataset, RandomPromptsShareNoBlockThatACacheCouldAnswer) {
+  constexpr int64_t kBlock = 16;
+  DatasetOptions o;
+  o.random_input_len = 32;
+  std::set<std::vector<int64_t>> whole, first_blocks;
+  for (uint64_t load = 0; load < 2; ++load) {  // of one command: each load has the next seed
+    o.seed = load;
+    for (const BenchRequest& r : make_requests(o, {.vocab_size = 256})) {
+      whole.insert(r.prompt_tokens);
+      first_blocks.emplace(r.prompt_tokens.begin(), r.prompt_tokens.begin() + kBlock);
+    }
+  }
+  EXPECT_EQ(whole.size(), 2000u);
+  EXPECT_EQ(first_blocks.size(), 2000u);
+}
+
 TEST(Dataset, PrefixRepetitionHasAsManyPrefixes) {
   DatasetOptions o;
   o.name = "prefix-repetition";
@@ -95,7 +112,10 @@ TEST(Dataset, CustomLinesAreReadAndRepeated) {
   o.name = "custom";
   o.path = file.path();
   o.num_prompts = 3;
+  std::vector<std::string> warnings;
+  o.warn = [&](const std::string& text) { warnings.push_back(text); };
   std::vector<BenchRequest> r = make_requests(o, {});
+  EXPECT_EQ(warnings, (std::vector<std::string>{"2 prompts of " + file.path() + " are repeated to make 3."}));
   ASSERT_EQ(r.size(), 3u);
   EXPECT_EQ(r[0].prompt, "one");
   EXPECT_EQ(r[0].output_len, 5);
@@ -113,7 +133,9 @@ TEST(Dataset, TheLineThatIsWrongIsNamed) {
                              "{\"prompt\": \"x\", \"output_tokens\": 0}", "\xff"}) {
     TextFile file(std::string("{\"prompt\": \"fine\"}\n") + second + "\n");
     o.path = file.path();
-    EXPECT_NE(dataset_error(o, {}).find("Line 2 of"), std::string::npos) << second << ": " << dataset_error(o, {});
+    const std::string error = dataset_error(o, {});
+    EXPECT_EQ(error.find("Line 2 of"), 0u) << second << ": " << error;
+    EXPECT_EQ(error.find("line 1"), std::string::npos) << "the text is one line: " << error;
   }
   TextFile empty("\n\n");
   o.path = empty.path();

@@ -60,7 +60,7 @@ std::vector<BenchRequest> random_requests(const DatasetOptions& o, const PromptT
   auto high = [&](int64_t n) {
     return static_cast<int64_t>(std::ceil(static_cast<double>(n) * (1 + o.random_range_ratio)));
   };
-  DrawnNumbers lengths(o.seed, "random lengths"), starts(o.seed, "random starts"), prefixes(o.seed, "random prefix");
+  DrawnNumbers lengths(o.seed, "random lengths"), ids(o.seed, "random tokens"), prefixes(o.seed, "random prefix");
   std::vector<int64_t> prefix = prefixes.tokens(o.random_prefix_len, tokens.vocab_size);
   int64_t least_input = std::max<int64_t>(low(o.random_input_len), prefix.empty() ? 1 : 0);
   std::vector<BenchRequest> requests;
@@ -70,8 +70,9 @@ std::vector<BenchRequest> random_requests(const DatasetOptions& o, const PromptT
     int64_t least_output = std::max<int64_t>(1, low(o.random_output_len));
     request.output_len = lengths.between(least_output, std::max(least_output, high(o.random_output_len)));
     request.prompt_tokens = prefix;
-    int64_t start = starts.below(tokens.vocab_size);
-    for (int64_t k = 0; k < input; ++k) request.prompt_tokens.push_back((start + i + k) % tokens.vocab_size);
+    // Every token on its own: of counting sequences there are only as many as tokens, and a prefix cache has them soon.
+    std::vector<int64_t> own = ids.tokens(input, tokens.vocab_size);
+    request.prompt_tokens.insert(request.prompt_tokens.end(), own.begin(), own.end());
     set_text(request, tokens);
     requests.push_back(std::move(request));
   }
@@ -140,6 +141,10 @@ std::vector<BenchRequest> file_requests(const DatasetOptions& o, const PromptTok
     throw Error("{} has no prompt that can be used{}.", o.path,
                 sharegpt ? ": two turns, 4 to 1024 tokens, 2048 with the answer" : "");
   // A file with fewer prompts is read again from its start.
+  const auto found = static_cast<int64_t>(requests.size());
+  if (found < o.num_prompts && o.warn)
+    o.warn(fmt::format("{} prompt{} of {} {} repeated to make {}.", found, found == 1 ? "" : "s", o.path,
+                       found == 1 ? "is" : "are", o.num_prompts));
   for (size_t i = 0; static_cast<int64_t>(requests.size()) < o.num_prompts; ++i) {
     BenchRequest again = requests[i];
     requests.push_back(std::move(again));

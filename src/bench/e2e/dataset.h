@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct DatasetOptions {
   std::string path;             // of sharegpt and custom
   int64_t num_prompts = 1000;
   uint64_t seed = 0;
+  std::function<void(const std::string&)> warn;  // where given: called with a sentence about a file that is too short
 
   // random: lengths are uniform in [len * (1 - range_ratio), len * (1 + range_ratio)], rounded outwards; the first
   // prefix_len tokens are the same in all prompts and come in addition.

@@ -19,6 +19,19 @@ std::string text_field(const Json& object, const char* key, const std::string& w
   return found->get<std::string>();
 }
 
+// The text is one line: where it stands in the file is in `where`.
+Json parse_line(std::string_view line, const std::string& where) {
+  constexpr std::string_view kItsOnlyLine = "at line 1, column ";
+  try {
+    return parse_json(line, where);
+  } catch (const Error& e) {
+    std::string text = e.what();
+    if (size_t at = text.find(kItsOnlyLine, where.size()); at != text.npos)
+      text.replace(at, kItsOnlyLine.size(), "at column ");
+    throw Error(text);
+  }
+}
+
 }  // namespace
 
 std::vector<FilePrompt> read_sharegpt(const std::string& path) {
@@ -51,7 +64,7 @@ std::vector<FilePrompt> read_custom_jsonl(const std::string& path) {
     ++number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     std::string where = fmt::format("Line {} of {}", number, path);
-    Json object = parse_json(line, where);
+    Json object = parse_line(line, where);
     FilePrompt prompt;
     prompt.prompt = text_field(object, "prompt", where);
     if (prompt.prompt.empty()) throw Error("{} has an empty prompt.", where);
