@@ -23,9 +23,11 @@ EmbeddingQueue::~EmbeddingQueue() {
 void EmbeddingQueue::submit(std::vector<std::vector<int64_t>> texts, std::function<void(EmbeddingResult)> done) {
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.size() >= max_waiting_)
-      throw QueueFull("{} requests wait already, which is all that --max-waiting allows; try again later.",
-                      waiting_.size());
+    const bool idle = waiting_.empty() && stats_.running == 0;  // it starts at once, and nothing waits
+    if (!idle && waiting_texts_ >= max_waiting_)
+      throw QueueFull("{} inputs wait already, and --max-waiting allows {}; try again later.", waiting_texts_,
+                      max_waiting_);
+    waiting_texts_ += texts.size();
     waiting_.push_back({std::move(texts), std::move(done)});
   }
   changed_.notify_one();
@@ -68,6 +70,10 @@ void EmbeddingQueue::run(std::deque<Job>& jobs) {
       }
       if (job.begun < job.texts.size()) break;
     }
+    {
+      std::lock_guard lock(mutex_);
+      waiting_texts_ -= batch.size();
+    }
     try {
       std::vector<Embedding> vectors = embed_(batch);
       for (size_t i = 0; i < vectors.size(); ++i) owners[i]->result.vectors.push_back(std::move(vectors[i]));
@@ -81,6 +87,10 @@ void EmbeddingQueue::run(std::deque<Job>& jobs) {
       if (stopping_) return;
     }
     while (!jobs.empty() && jobs.front().begun == jobs.front().texts.size()) {
+      {
+        std::lock_guard lock(mutex_);
+        ++stats_.finished;
+      }
       jobs.front().done(std::move(jobs.front().result));
       jobs.pop_front();
     }

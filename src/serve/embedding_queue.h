@@ -22,13 +22,14 @@ struct EmbeddingResult {
 };
 
 struct EmbeddingStats {
-  int64_t running = 0, waiting = 0;  // requests
-  int64_t tokens = 0, batches = 0;   // since the start
+  int64_t running = 0, waiting = 0;               // requests
+  int64_t tokens = 0, batches = 0, finished = 0;  // since the start; finished: requests, with an error too
 };
 
 class EmbeddingQueue {
  public:
-  // A batch has at most max_tokens, or one text.
+  // A batch has at most max_tokens, or one text. max_waiting: of texts, which are the work, whatever their requests;
+  // the last request may go beyond it, since one with more texts than that could never run otherwise.
   EmbeddingQueue(EmbedBatch embed, int64_t max_tokens, size_t max_waiting);
   ~EmbeddingQueue();
   EmbeddingQueue(const EmbeddingQueue&) = delete;
@@ -55,6 +56,7 @@ class EmbeddingQueue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> waiting_;
+  size_t waiting_texts_ = 0;  // that are in no batch yet
   EmbeddingStats stats_;
   bool stopping_ = false;
   std::thread thread_;

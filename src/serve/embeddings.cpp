@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "core/json.h"
@@ -39,7 +40,8 @@ EmbeddingJob read_embedding(const ServedModel& model, const Json& body) {
   if (format != "float" && format != "base64")
     throw ApiError(400, "'encoding_format' must be \"float\" or \"base64\".", "encoding_format", "invalid_value");
   job.base64 = format == "base64";
-  fields.refuse("dimensions", "vectors have the length that the model gives them.");
+  fields.refuse_any("dimensions", "vectors have the length that the model gives them.");
+  fields.refuse_any("truncate_prompt_tokens", "an input is read whole; shorten it before it is sent.");
   Inputs inputs = read_inputs(body, "input", kMaxTexts);
   for (const std::string& text : inputs.texts) job.texts.push_back(encode_text(model, text, true));
   for (std::vector<int64_t>& ids : inputs.ids) {
@@ -58,14 +60,21 @@ EmbeddingJob read_embedding(const ServedModel& model, const Json& body) {
 }
 
 void answer_embedding(EmbeddingJob job, EmbeddingQueue& queue, const std::shared_ptr<Mailbox>& mailbox,
-                      const ReplyPtr& reply, const std::shared_ptr<void>& work) {
+                      const ReplyPtr& reply, const std::shared_ptr<void>& work, Metrics& metrics) {
+  const auto arrival = std::chrono::steady_clock::now();
   int64_t tokens = 0;
   for (const std::vector<int64_t>& text : job.texts) tokens += static_cast<int64_t>(text.size());
   reply->access.prompt_tokens = tokens;
   std::vector<std::vector<int64_t>> texts = std::move(job.texts);
-  queue.submit(std::move(texts), [=](EmbeddingResult result) {
-    mailbox->post([=, result = std::move(result)] {
+  queue.submit(std::move(texts), [=, &metrics](EmbeddingResult result) {
+    mailbox->post([=, &metrics, result = std::move(result)] {
       static_cast<void>(work);
+      const char* reason = !result.error.empty() ? "error" : reply->client_gone() ? "abort" : "stop";
+      ++metrics.finished[reason];
+      if (result.error.empty()) {
+        metrics.e2e_latency.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - arrival).count());
+        metrics.prompt_length.add(static_cast<double>(tokens));
+      }
       if (!result.error.empty()) return reply->send(ApiError(500, result.error).response());
       reply->send({.body = answer_text(job, result.vectors, tokens)});
     });

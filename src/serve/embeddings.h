@@ -10,6 +10,7 @@
 #include "serve/embedding_queue.h"
 #include "serve/http.h"
 #include "serve/mailbox.h"
+#include "serve/metrics.h"
 #include "serve/served_model.h"
 
 namespace fk {
@@ -23,8 +24,9 @@ struct EmbeddingJob {
 // Throws ApiError.
 EmbeddingJob read_embedding(const ServedModel& model, const Json& body);
 
-// `work` is kept until the answer is written. Throws QueueFull.
+// `work` is kept until the answer is written, and counted in `metrics`, which must outlive the mailbox's thread.
+// Throws QueueFull.
 void answer_embedding(EmbeddingJob job, EmbeddingQueue& queue, const std::shared_ptr<Mailbox>& mailbox,
-                      const ReplyPtr& reply, const std::shared_ptr<void>& work);
+                      const ReplyPtr& reply, const std::shared_ptr<void>& work, Metrics& metrics);
 
 }  // namespace fk

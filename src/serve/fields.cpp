@@ -118,7 +118,11 @@ void Fields::refuse(std::string_view name, std::string_view why) const {
   bool harmless = value == nullptr || *value == false || *value == 0 ||
                   ((value->is_array() || value->is_object()) && value->empty()) ||
                   (value->is_string() && value->get_ref<const std::string&>().empty());
-  if (!harmless)
+  if (!harmless) refuse_any(name, why);
+}
+
+void Fields::refuse_any(std::string_view name, std::string_view why) const {
+  if (find(name) != nullptr)
     throw ApiError(400, fmt::format("'{}' is not supported: {}", name, why), std::string(name), "unsupported_value");
 }
 

@@ -31,9 +31,11 @@ class Fields {
   std::vector<std::string> texts(std::string_view name, size_t most) const;
   std::vector<int64_t> token_ids(std::string_view name) const;
 
-  // For a member that other servers know and this one does not: throws unless it is missing, null, false, empty or
-  // equal to `harmless`.
+  // For a member that other servers know and this one does not: throws unless it is missing, null, false, 0 or
+  // empty.
   void refuse(std::string_view name, std::string_view why) const;
+  // For one whose 0 or empty value asks for something too: throws unless it is missing or null.
+  void refuse_any(std::string_view name, std::string_view why) const;
 
  private:
   const Json* object_;

@@ -92,6 +92,12 @@ void read_common_fields(GenerationJob& job, const ServedModel& model, const Json
   }
   job.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
   fields.refuse("use_beam_search", "tokens are drawn one by one.");
+  if (fields.number("length_penalty", 1, -1e9, 1e9) != 1)
+    fields.refuse_any("length_penalty", "tokens are drawn one by one; leave it out, or 1.");
+  fields.refuse_any("allowed_token_ids", "any token may be drawn; 'logit_bias' makes some more likely.");
+  fields.refuse("bad_words", "words cannot be kept out; 'logit_bias' of -100 keeps out a token.");
+  fields.refuse("logits_processors", "the server runs no code of a request.");
+  fields.refuse_any("truncate_prompt_tokens", "a prompt is read whole; shorten it before it is sent.");
   if (std::optional<int64_t> top = fields.whole("prompt_logprobs", 0, 20)) {
     if (job.stream)
       throw ApiError(400,
@@ -100,7 +106,7 @@ void read_common_fields(GenerationJob& job, const ServedModel& model, const Json
     job.prompt_logprobs = job.request.prompt_logprobs = static_cast<int>(*top);
   }
   for (const char* guided : {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"})
-    fields.refuse(guided, "outputs cannot be forced into a form.");
+    fields.refuse_any(guided, "outputs cannot be forced into a form.");
   if (const Json* format = fields.find("response_format"))
     if (!format->is_object() || !format->contains("type") || (*format)["type"] != "text")
       throw ApiError(400, "'response_format' must be {\"type\": \"text\"}: outputs cannot be forced into a form.",

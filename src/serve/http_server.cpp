@@ -287,8 +287,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool idle_ = false, watching_ = false, lingers_ = false;
 };
 
-void HttpServer::State::listen() {
-  error_code ec;
+namespace {
+
+// Has the address of the options; nobody can connect before listen().
+void bind(tcp::acceptor& acceptor, asio::io_context& io, const HttpOptions& options, error_code& ec) {
   std::string host = options.host == "localhost" ? "127.0.0.1" : options.host;
   auto address = asio::ip::make_address(host, ec);
   if (ec) {
@@ -302,12 +304,31 @@ void HttpServer::State::listen() {
   acceptor.open(endpoint.protocol(), ec);
   if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
   if (!ec) acceptor.bind(endpoint, ec);
-  if (!ec) acceptor.listen(1024, ec);
+}
+
+void throw_if_failed(const error_code& ec, const HttpOptions& options) {
   if (ec == asio::error::address_in_use)
     throw Error("Port {} of {} is in use; give another --port.", options.port, options.host);
   if (ec == asio::error::access_denied)
     throw Error("Port {} needs more rights than this user has; give a --port of 1024 or more.", options.port);
   if (ec) throw Error("The server cannot listen on {}, port {}: {}.", options.host, options.port, ec.message());
+}
+
+}  // namespace
+
+void HttpServer::State::listen() {
+  error_code ec;
+  bind(acceptor, io, options, ec);
+  if (!ec) acceptor.listen(1024, ec);
+  throw_if_failed(ec, options);
+}
+
+void HttpServer::check_address(const HttpOptions& options) {
+  asio::io_context io{1};
+  tcp::acceptor acceptor(io);
+  error_code ec;
+  bind(acceptor, io, options, ec);
+  throw_if_failed(ec, options);
 }
 
 asio::awaitable<void> HttpServer::State::accept() {

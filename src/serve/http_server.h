@@ -32,6 +32,8 @@ class HttpServer {
   // `ended` is called when an answer is sent, or its client has left.
   HttpServer(HttpOptions options, HttpHandler handler, std::function<void(const AccessRecord&)> ended);
   ~HttpServer();
+  // Throws the Error that the constructor would throw now.
+  static void check_address(const HttpOptions& options);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -26,8 +27,11 @@ bool same_secret(std::string_view a, std::string_view b) {
 }
 
 bool has_key(std::string_view authorization, std::string_view key) {
-  constexpr std::string_view kBearer = "Bearer ";
-  return authorization.starts_with(kBearer) && same_secret(authorization.substr(kBearer.size()), key);
+  constexpr std::string_view kBearer = "bearer ";  // the name of a scheme may be written in any case
+  const std::string_view scheme = authorization.substr(0, kBearer.size());
+  const bool bearer = std::equal(scheme.begin(), scheme.end(), kBearer.begin(), kBearer.end(),
+                                 [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+  return bearer && same_secret(authorization.substr(kBearer.size()), key);
 }
 
 }  // namespace

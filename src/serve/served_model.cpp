@@ -1,6 +1,7 @@
 #include "serve/served_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -98,8 +99,9 @@ std::string plain_chat(const Json& messages) {
 void check_model_name(const ServedModel& model, const Json& body) {
   std::optional<std::string> name = Fields(body).text("model");
   if (name && std::find(model.names.begin(), model.names.end(), *name) == model.names.end())
-    throw ApiError(404, fmt::format("The model '{}' does not exist; this server has '{}'.", *name, model.names.front()),
-                   "model", "model_not_found");
+    throw ApiError(
+        404, fmt::format("The model '{}' does not exist; this server has '{}'.", *name, fmt::join(model.names, "', '")),
+        "model", "model_not_found");
 }
 
 std::vector<int64_t> encode_text(const ServedModel& model, std::string_view text, bool add_special_tokens) {

@@ -169,7 +169,7 @@ class Server::Impl {
     prepare(
         std::move(request), reply, [this](const Json& body) { return read_embedding(model_, body); },
         [this, reply](EmbeddingJob job) {
-          answer_embedding(std::move(job), *embeddings_, http_.mailbox(), reply, work_);
+          answer_embedding(std::move(job), *embeddings_, http_.mailbox(), reply, work_, metrics_);
         });
   }
 
@@ -182,6 +182,7 @@ class Server::Impl {
     stats.waiting = own.waiting;
     stats.prompt_tokens = own.tokens;
     stats.steps = own.batches;
+    stats.finished = own.finished;
     return stats;
   }
 
@@ -219,6 +220,11 @@ class Server::Impl {
 Server::Server(ServerOptions options, ServedModel model, Engine* engine, EmbeddingQueue* embeddings)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(model), engine, embeddings)) {}
 Server::~Server() = default;
+
+void Server::check_options(const ServerOptions& options) {
+  HttpServer::check_address(options.http);
+  AccessLog log(options.access_log);
+}
 
 int Server::port() const { return impl_->http().port(); }
 

@@ -32,6 +32,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
+  // Throws the Error that the constructor would throw for an address in use or a log that cannot be written: asked
+  // before a model is loaded.
+  static void check_options(const ServerOptions& options);
+
   int port() const;
   std::string url() const;
   // From now on SIGTERM and SIGINT call drain(), and a second one ends at once. Before the address is told to anyone,

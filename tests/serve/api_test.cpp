@@ -1,8 +1,10 @@
 // The endpoints: answers as OpenAI's clients expect them.
 #include <fmt/format.h>
 
+#include <condition_variable>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 
 #include "core/error.h"
 #include "tests/serve/server_fixture.h"
@@ -351,6 +353,8 @@ TEST_F(ApiTest, KeysGuardTheModel) {
   EXPECT_EQ(ask(port, post_text("/v1/completions", body)).status, 401);
   EXPECT_EQ(ask(port, post_text("/v1/completions", body, "Authorization: Bearer wrong!\r\n")).status, 401);
   EXPECT_EQ(ask(port, post_text("/v1/completions", body, "Authorization: Bearer secret\r\n")).status, 200);
+  EXPECT_EQ(ask(port, post_text("/v1/completions", body, "Authorization: bearer secret\r\n")).status, 200);
+  EXPECT_EQ(ask(port, post_text("/v1/completions", body, "Authorization: Basic secret\r\n")).status, 401);
   EXPECT_EQ(get(port, "/v1/models").json()["error"]["code"], "invalid_api_key");
   EXPECT_EQ(get(port, "/health").status, 200);
 }
@@ -427,7 +431,59 @@ TEST_F(ApiTest, Embeddings) {
   EXPECT_EQ(json["data"][0]["embedding"], to_base64({reinterpret_cast<const char*>(numbers), sizeof numbers}));
   EXPECT_EQ(post(port, "/v1/embeddings", {{"input", "z"}}).status, 500);
   EXPECT_EQ(post(port, "/v1/completions", {{"prompt", "a"}}).status, 404);
+  for (const char* field : {"dimensions", "truncate_prompt_tokens"})
+    EXPECT_EQ(post(port, "/v1/embeddings", {{"input", "a"}, {field, 0}}).json()["error"]["param"], field);
+  const std::string text = get(port, "/metrics").body;
+  for (const char* line : {"vllm:request_success_total{model_name=\"tiny\",finished_reason=\"stop\"} 2\n",
+                           "vllm:request_success_total{model_name=\"tiny\",finished_reason=\"error\"} 1\n",
+                           "vllm:e2e_request_latency_seconds_count{model_name=\"tiny\"} 2\n",
+                           "vllm:request_prompt_tokens_sum{model_name=\"tiny\"} 7\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  EXPECT_EQ(get(port, "/stats").json()["finished"], 3);
   stop();
+}
+
+// Inputs are the work, not requests: 8 of them wait, whether in one request or in eight.
+TEST(EmbeddingQueueTest, AFullQueueIsFullOfInputs) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool running = false, go_on = false;
+  int ended = 0;
+  EmbeddingQueue queue(
+      [&](const std::vector<std::vector<int64_t>>& texts) {
+        std::unique_lock lock(mutex);
+        running = true;
+        changed.notify_all();
+        changed.wait(lock, [&] { return go_on; });
+        return std::vector<Embedding>(texts.size());
+      },
+      4, 8);
+  auto submit = [&](size_t inputs) {
+    queue.submit(std::vector<std::vector<int64_t>>(inputs, {1}), [&](const EmbeddingResult&) {
+      std::lock_guard lock(mutex);
+      ++ended;
+      changed.notify_all();
+    });
+  };
+  submit(12);  // more than may wait, but nothing is before it
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return running; });
+  }
+  EXPECT_THROW(submit(1), QueueFull);  // 4 of the 12 are in a batch, and 8 wait
+  {
+    std::lock_guard lock(mutex);
+    go_on = true;
+  }
+  changed.notify_all();
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return ended == 1; });
+  }
+  submit(1);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return ended == 2; });
+  EXPECT_EQ(queue.stats().finished, 2);
 }
 
 }  // namespace

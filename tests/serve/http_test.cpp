@@ -166,12 +166,20 @@ TEST_F(HttpTest, APortInUseIsOneSentence) {
   start();
   ServerOptions again = options;
   again.http.port = port;
-  try {
-    Server second(again, model, &engine, nullptr);
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(std::string(e.what()), fmt::format("Port {} of 127.0.0.1 is in use; give another --port.", port));
-  }
+  // Asked before a model is loaded, and when the server begins.
+  for (bool asked : {true, false}) try {
+      if (asked)
+        Server::check_options(again);
+      else
+        Server second(again, model, &engine, nullptr);
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(std::string(e.what()), fmt::format("Port {} of 127.0.0.1 is in use; give another --port.", port));
+    }
+  stop();
+  Server::check_options(again);
+  again.access_log = "/nowhere/log";
+  EXPECT_THROW(Server::check_options(again), Error);
 }
 
 TEST_F(HttpTest, DrainingRefusesNewWorkAndFinishesTheOld) {
