@@ -49,7 +49,7 @@ std::optional<std::string> token_text(const Json& json) {
 void check_messages(const Json& messages) {
   if (!messages.is_array() || messages.empty())
     throw Error(
-        "The messages must be a list with at least one object, as [{{\"role\": \"user\", \"content\": \"Hi\"}}].");
+        "The messages must be a list with at least one object, as [{\"role\": \"user\", \"content\": \"Hi\"}].");
   for (size_t i = 0; i < messages.size(); ++i)
     if (!messages[i].is_object() || !messages[i].contains("role") || !messages[i]["role"].is_string())
       throw Error("Message {} must be an object with a role, as {{\"role\": \"user\", \"content\": \"Hi\"}}.", i + 1);
@@ -144,7 +144,7 @@ std::string ChatTemplate::render(const Chat& chat, std::time_t now) const {
   check_messages(*chat.messages);
   if (chat.tools != nullptr && !chat.tools->is_array()) throw Error("The tools must be a list of objects.");
   if (chat.arguments != nullptr && !chat.arguments->is_object())
-    throw Error("The arguments of the chat template must be an object, as {{\"enable_thinking\": false}}.");
+    throw Error("The arguments of the chat template must be an object, as {\"enable_thinking\": false}.");
   bool has_tools = chat.tools != nullptr && templates_.contains("tool_use");
   auto source = templates_.find(has_tools ? "tool_use" : "default");
   if (source == templates_.end())

@@ -49,7 +49,8 @@ TEST_F(ChatTemplates, HaveOneForTools) {
 TEST_F(ChatTemplates, SayWhatIsWrong) {
   write("tokenizer_config.json", R"({"chat_template": "{{ messages.x.y }}"})");
   Json empty = Json::array(), no_role = {{{"content", "Hi"}}}, number = 3;
-  EXPECT_NE(error_of([&] { rendered({.messages = &empty}); }).find("at least one object"), std::string::npos);
+  EXPECT_EQ(error_of([&] { rendered({.messages = &empty}); }),
+            "The messages must be a list with at least one object, as [{\"role\": \"user\", \"content\": \"Hi\"}].");
   EXPECT_NE(error_of([&] { rendered({.messages = &no_role}); }).find("Message 1 must be an object with a role"),
             std::string::npos);
   EXPECT_EQ(error_of([&] { rendered({.messages = &kHello, .tools = &number}); }),
