@@ -128,10 +128,22 @@ class Eval final : public Verb {
     flags.option(flag, value, help).range(1, int64_t{1} << 24).show_default();
   }
 
+  template <class T>
+  static const T* given_twice(const std::vector<T>& values) {
+    for (auto one = values.begin(); one != values.end(); ++one)
+      if (std::find(values.begin(), one, *one) != one) return &*one;
+    return nullptr;
+  }
+
   void check_flags(const CommonOptions& common) {
     if (models_.empty()) throw UsageError("eval needs at least one --model");
     if (scale_ != "auto") parse_scale(scale_);
     if (resume_ && run_dir_.empty()) throw UsageError("--resume needs the --run-dir of the interrupted evaluation");
+    // The same pair twice would count twice in the score.
+    if (const std::string* model = given_twice(models_))
+      throw UsageError("--model {} is given twice; give every model once", *model);
+    if (const int64_t* ranks = given_twice(tp_))
+      throw UsageError("--tp {} is given twice; give every number once", *ranks);
     if (!output_.empty()) check_output_path(output_);
     if (launcher_ == "local" && !device_missing_text(common).empty())
       throw UsageError("{}", device_missing_text(common));

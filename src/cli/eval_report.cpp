@@ -116,6 +116,17 @@ std::string reasons_text(const Json& items) {
   return text;
 }
 
+// In every workload that ran the baseline differs too much from itself: the score is of noise.
+bool all_too_noisy(const std::vector<Json>& items) {
+  bool any = false;
+  for (const Json& item : items)
+    for (const Json& w : item.at("workloads")) {
+      if (w.at("timing_note").get<std::string>().empty()) return false;
+      any = true;
+    }
+  return any;
+}
+
 }  // namespace
 
 Json eval_document(const std::vector<Json>& items, const Json& about) {
@@ -148,6 +159,7 @@ Json eval_document(const std::vector<Json>& items, const Json& about) {
       {"macro_correctness", score->correctness},
       {"macro_coverage", score->coverage},
       {"macro_score", score->score},
+      {"invalid", all_too_noisy(items)},
       {"avg_throughput_speedup", known_number(geometric_mean(throughput))},
       {"avg_latency_speedup", known_number(geometric_mean(latency))},
       {"alignment_rate", checks == 0 ? Json() : Json(static_cast<double>(aligned) / static_cast<double>(checks))}};
@@ -164,7 +176,10 @@ void print_eval(const Json& document, const CommonOptions& common) {
   if (score.is_null()) return print_out("\nNo item was evaluated, so there is no score.\n");
   print_out("\n" + category_table(score).to_text());
   print_out(fmt::format(
-      "\nscore {:.4f} = speed-up {} x correctness {:.4f} x coverage {:.4f}\n", score.at("macro_score").get<double>(),
+      "\nscore {:.4f}{} = speed-up {} x correctness {:.4f} x coverage {:.4f}\n", score.at("macro_score").get<double>(),
+      score.at("invalid").get<bool>()
+          ? " (INVALID: the baseline's times differ too much from themselves in all workloads)"
+          : "",
       score.at("macro_speedup").is_null() ? "(no valid item)"
                                           : fmt::format("{:.4f}", score.at("macro_speedup").get<double>()),
       score.at("macro_correctness").get<double>(), score.at("macro_coverage").get<double>()));

@@ -99,8 +99,9 @@ RequestId BatchingEngine::submit(Request request, OutputSink sink) {
   std::lock_guard lock(mutex_);
   if (stopping_) throw Error("The engine has been stopped.");
   // Those that can start at once do not wait.
-  const int64_t waiting = stats_.waiting + new_requests_, idle_seats = limits_.max_num_seqs - stats_.running;
-  if (waiting >= limits_.max_waiting + std::max<int64_t>(idle_seats, 0))
+  const int64_t idle_seats = std::max<int64_t>(limits_.max_num_seqs - stats_.running, 0);
+  const int64_t waiting = stats_.waiting + new_requests_ - idle_seats;
+  if (waiting >= limits_.max_waiting)
     throw QueueFull("{} requests wait already, and no more than {} may; try again later.", waiting,
                     limits_.max_waiting);
   RequestId id = ++last_id_;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 
+#include "cli/eval_report.h"
 #include "core/json.h"
 #include "tests/cli/program.h"
 
@@ -114,10 +115,45 @@ TEST_F(Eval, BadFlags) {
   EXPECT_EQ(run_program({"eval"}).exit_code, 2);
   EXPECT_EQ(run_program({"eval", "--model", "tiny-llama", "--load-format", "dummy", "--scale", "2"}).exit_code, 2);
   EXPECT_EQ(run_program({"eval", "--model", "tiny-llama", "--load-format", "dummy", "--resume"}).exit_code, 2);
+  for (const char* flag : {"--model", "--tp"}) {
+    Arguments twice = {"eval", "--model", "tiny-llama", "--load-format", "dummy", "--tp", "2"};
+    twice.insert(twice.end(), {flag, flag == std::string("--tp") ? "2" : "tiny-llama"});
+    Outcome refused = run_program(twice);
+    EXPECT_EQ(refused.exit_code, 2) << flag;
+    EXPECT_NE(refused.err.find("given twice"), std::string::npos) << refused.err;
+  }
   Outcome nothing =
       run_program({"eval", "--model", "tiny-llama", "--load-format", "dummy", "--category", "image-encoder"});
   EXPECT_EQ(nothing.exit_code, 1);
   EXPECT_NE(nothing.err.find("No model is left"), std::string::npos) << nothing.err;
+}
+
+// Where the baseline differs from itself in every workload, the score is of noise, and its line says so.
+TEST(EvalReport, AScoreOfNoiseIsMarked) {
+  auto workload = [](const char* kind, const char* note) {
+    return Json{{"workload", kind},     {"kind", kind},         {"unit", "ms"},    {"baseline", 1},
+                {"candidate", 1},       {"speedup", 1.5},       {"low", 1},        {"high", 2},
+                {"verdict", "INVALID"}, {"control_error", 0.2}, {"aligned", true}, {"reason", ""},
+                {"timing_note", note}};
+  };
+  auto printed = [&](const char* note) {
+    Json item = {{"name", "a"},
+                 {"model", "a"},
+                 {"tp", 1},
+                 {"category", "llm"},
+                 {"status", "ok"},
+                 {"valid", true},
+                 {"aligned", 2},
+                 {"checks", 2},
+                 {"candidate_calls", 1},
+                 {"workloads", {workload("throughput", "A/A"), workload("latency", note)}}};
+    testing::internal::CaptureStdout();
+    print_eval(eval_document({item}, {{"notes", Json::array()}}), {});
+    std::fflush(stdout);
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_NE(printed("A/A").find("score 1.5000 (INVALID: "), std::string::npos) << printed("A/A");
+  EXPECT_NE(printed("").find("score 1.5000 = "), std::string::npos) << printed("");
 }
 
 TEST_F(Eval, SlowModelsAndRanks) {
