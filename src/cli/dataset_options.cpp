@@ -1,8 +1,27 @@
 #include "cli/dataset_options.h"
 
+#include <memory>
+#include <utility>
+
+#include "cli/record_options.h"
 #include "core/error.h"
+#include "models/resolve.h"
 
 namespace fk {
+
+std::optional<Tokenizer> load_tokenizer(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name.ends_with(".json")) return Tokenizer::from_file(name);
+  ModelSource source = resolve_model(name);
+  if (source.tokenizer.empty()) throw Error("{} has no tokenizer.json; name one with --tokenizer.", name);
+  return Tokenizer::from_file(source.tokenizer);
+}
+
+std::function<void(const std::string&)> warn_once() {
+  return [warned = std::make_shared<bool>(false)](const std::string& sentence) {
+    if (!std::exchange(*warned, true)) warn_on_stderr(sentence);
+  };
+}
 
 void DatasetFlags::add(FlagSet& flags) {
   constexpr int64_t kMost = int64_t{1} << 24;
@@ -35,6 +54,11 @@ void DatasetFlags::add(FlagSet& flags) {
 DatasetOptions DatasetFlags::options(uint64_t seed) const {
   DatasetOptions o = options_;
   o.seed = seed;
+  const bool of_a_file = o.name == "sharegpt" || o.name == "custom";
+  if (!o.path.empty() && !of_a_file)
+    throw UsageError(
+        "--dataset-path is a file of --dataset-name sharegpt or custom; give one of them, since {} reads none.",
+        o.name);
   if (input_len_ > 0 && o.name != "random")
     throw UsageError("--input-len sets the length of random prompts; leave it out with --dataset-name {}.", o.name);
   if (input_len_ > 0) o.random_input_len = input_len_;

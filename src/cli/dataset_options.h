@@ -1,10 +1,21 @@
 // The flags that describe a load, with vLLM's names.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <string>
+
 #include "bench/e2e/dataset.h"
 #include "cli/flags.h"
+#include "models/tokenizer.h"
 
 namespace fk {
+
+// A file tokenizer.json, a folder that has one, or the name of a model that has one; nothing without a name.
+std::optional<Tokenizer> load_tokenizer(const std::string& name);
+
+// Prints a warning the first time: each load makes its requests anew.
+std::function<void(const std::string&)> warn_once();
 
 // --dataset-name, --dataset-path, --num-prompts and the lengths; --seed is a common flag. The flags --input-len and
 // --output-len set those of the dataset that was chosen.

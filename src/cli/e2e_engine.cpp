@@ -44,6 +44,8 @@ void E2eEngine::add_flags(FlagSet& flags) {
     return flags.option(flag, value, help).range(least, kMost).show_default();
   };
   if (throughput()) {
+    flags.option("--tokenizer", tokenizer_,
+                 "tokenizer.json, or a model that has one: makes the tokens of a dataset, in place of the model's own");
     dataset_.add(flags);
     repeats_flag_ = &count("--repeats", repeats_, 1,
                            "Loads in every process. With candidates as many as take a second, unless given");
@@ -123,9 +125,12 @@ void E2eEngine::run(const CommonOptions& given) {
   else
     search_.refuse_without_plans();
   if (throughput()) dataset_.options(0);
+  load_tokenizer(tokenizer_);  // before anything takes long
   if (!output_json_.empty()) check_output_path(output_json_);
   ModelSource source = resolve_model(model_.model);
-  source.config.require_task(Task::kCausalLM, source.name, "e2e");
+  if (const TaskInfo& task = task_info(source.config.facts.task); source.config.facts.task != Task::kCausalLM)
+    throw Error("{} is {}, and e2e needs a model that writes token by token; run it with fastkernels {}.", source.name,
+                task.words, task.verb);
   check_loadable(source, load_options(model_, source, common));
   check_divisible(source, tp_);
   check_model_allows(source, engine_, common.device);
@@ -159,9 +164,20 @@ void E2eEngine::run_one_side(ModelSource source, CommonOptions& common, Recorder
   PromptTokens tokens;
   tokens.vocab_size = source.config.facts.vocab_size;
   tokens.bytes_are_tokens = model_.load_format == "dummy";
+  const std::optional<Tokenizer> given = load_tokenizer(tokenizer_);
+  if (given) tokens.vocab_size = std::min(tokens.vocab_size, given->vocab_size());
   // The texts of random prompts are not used.
-  if (throughput() && !dataset_.options(0).path.empty()) tokens.tokenizer = tokenizer ? &*tokenizer : nullptr;
-  auto load = [&](int64_t i) { return make_requests(dataset(common.seed, i), tokens); };
+  if (throughput() && !dataset_.options(0).path.empty())
+    tokens.tokenizer = given ? &*given : tokenizer ? &*tokenizer : nullptr;
+  auto load = [&](int64_t i) {
+    DatasetOptions options = dataset(common.seed, i);
+    if (i >= 0)  // the warm-up is shorter
+      options.warn = [&](const std::string& sentence) {
+        if (warning_.empty() && ranks.first()) warn_on_stderr(sentence);
+        warning_ = sentence;
+      };
+    return make_requests(options, tokens);
+  };
   const BatchingOptions options = engine_options(load(0));
   if (int64_t context = source.config.facts.max_position_embeddings;
       engine_.max_model_len == 0 && options.max_model_len > context)
@@ -265,6 +281,7 @@ void E2eEngine::run_compare(const CommonOptions& common, Recorder& recorder, boo
   request.rounds = rounds_;
   if (repeats_flag_->given()) request.repeats = throughput() ? repeats_ : iters_;
   Sides sides = run_sides(request, common);
+  if (sides.first_baseline.contains("warning")) warn_on_stderr(sides.first_baseline["warning"].get<std::string>());
   Json json = compare_json(throughput(), sides, judged_);
   record_engine_report(recorder, json);
   if (!judged_.empty()) recorder.add(pairs_event("tags", {{"candidates_judged", judged_at_worst(judged_)}}));
@@ -300,6 +317,7 @@ Json E2eEngine::result_json(const Model& model, const EngineBenchResult& result,
   json["candidates"] = to_json(uses_, judged_);
   json["cxxflags"] = candidates_.cxxflags;
   if (!plan_.is_null()) json["plan"] = plan_;
+  if (!warning_.empty()) json["warning"] = warning_;
   if (speculative_.given()) json["speculative_config"] = speculative_.to_json();
   json.update(dispatches_);
   return json;

@@ -52,9 +52,10 @@ class E2eEngine {
   bool no_compare_ = false, attribute_ = false, compiled_ = false;
   SearchFlags search_;
   Json plan_;  // of a run by plans
-  std::string leave_unfused_, output_json_;
+  std::string leave_unfused_, output_json_, tokenizer_;
   SpeculativeFlag speculative_;
   Json dispatches_;
+  std::string warning_;  // about a dataset that is too short
 };
 
 }  // namespace fk

@@ -34,13 +34,17 @@ double parse_rate(const std::string& text) {
 // Sentences of servers may end with a full stop or without.
 std::string sentence_end(const std::string& text) { return text + (text.ends_with('.') ? "" : "."); }
 
-// A file tokenizer.json, a folder that has one, or the name of a model that has one.
-std::optional<Tokenizer> load_tokenizer(const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  if (name.ends_with(".json")) return Tokenizer::from_file(name);
-  ModelSource source = resolve_model(name);
-  if (source.tokenizer.empty()) throw Error("{} has no tokenizer.json; name one with --tokenizer.", name);
-  return Tokenizer::from_file(source.tokenizer);
+// After everything was printed: a program that reads the exit code alone must see that the numbers are not of all
+// requests.
+void fail_where_requests_failed(const ServeReport& report) {
+  int64_t failed = 0, all = 0;
+  std::string why;
+  for (const ServeLoad& load : report.loads) {
+    failed += load.metrics.failed;
+    all += load.metrics.failed + load.metrics.completed;
+    if (why.empty() && !load.metrics.failures.empty()) why = load.metrics.failures.begin()->first;
+  }
+  if (failed > 0) throw Error("{} of {} requests failed: {}", failed, all, sentence_end(why));
 }
 
 }  // namespace
@@ -92,6 +96,7 @@ void E2eServe::run(const CommonOptions& common) {
     throw UsageError("Give several values of --request-rate or of --max-concurrency, not of both.");
   const Goodput goodput = parse_goodput(goodput_);
   DatasetOptions dataset = dataset_.options(common.seed);
+  dataset.warn = warn_once();
   ClientOptions client;
   client.server = base_url_.empty() ? ServerAddress{host_, std::to_string(port_), ""} : parse_base_url(base_url_);
   client.style = {endpoint_, model_, temperature_, ignore_eos_};
@@ -188,6 +193,7 @@ void E2eServe::run(const CommonOptions& common) {
   recorder.end("finished");
   if (!output_json_.empty()) write_report(output_json_, serve_json(report));
   print_serve(report, common);
+  fail_where_requests_failed(report);
 }
 
 void E2eServe::check_compiled_flags() const {

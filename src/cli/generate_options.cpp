@@ -122,6 +122,10 @@ void GenerateOptions::check(uint64_t seed, int64_t ranks) {
 
 std::vector<GivenPrompt> GenerateOptions::prompts(const std::optional<Tokenizer>& tokenizer, const ModelSource& source,
                                                   const ModelOptions& model) {
+  for (int64_t id : stop_token_ids_)
+    if (const int64_t size = source.config.facts.vocab_size; id < 0 || id >= size)
+      throw UsageError("--stop-token-ids {} is no token of {}, which has {}; give one from 0 to {}.", id, source.name,
+                       size, size - 1);
   std::vector<GivenPrompt> prompts;
   for (const std::string& ids : prompt_ids_) prompts.push_back({"", parse_token_ids(ids)});
   std::vector<std::string> texts = prompt_texts_;

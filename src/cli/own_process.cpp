@@ -9,9 +9,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
+#include "cli/watched_process.h"
+#include "core/environment_variable.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -19,6 +22,34 @@ extern char** environ;
 
 namespace fk {
 namespace {
+
+// Tells a child the process that started it. A child that is left alone when this program is killed would go on
+// computing, and a server would never end.
+constexpr const char* kParentVariable = "FASTKERNELS_PARENT_PROCESS";
+
+// Before main, so that it holds whatever the verb. The variable goes no further: processes that the child starts have
+// another parent.
+const bool g_ends_with_parent = [] {
+  const std::string parent = environment_variable(kParentVariable);
+  if (parent.empty()) return false;
+  unsetenv(kParentVariable);
+  end_with_process(std::strtoll(parent.c_str(), nullptr, 10));
+  return true;
+}();
+
+// The variables of this program, and that one.
+std::vector<std::string> environment_of_child() {
+  std::vector<std::string> all = {fmt::format("{}={}", kParentVariable, getpid())};
+  for (char** one = environ; *one != nullptr; ++one) all.emplace_back(*one);
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (std::string& word : words) all.push_back(word.data());
+  all.push_back(nullptr);
+  return all;
+}
 
 // Reads an unnamed temporary file.
 std::string content(int file) {
@@ -65,9 +96,9 @@ StartedProcess::StartedProcess(const std::vector<std::string>& arguments)
   if (out_ < 0 || err_ < 0) throw Error("The system gave no memory for a process's output ({}).", strerror(errno));
   std::vector<std::string> words = {"fastkernels"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<char*> argv = pointers_to(words);
+  std::vector<std::string> variables = environment_of_child();
+  std::vector<char*> envp = pointers_to(variables);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -83,7 +114,7 @@ StartedProcess::StartedProcess(const std::vector<std::string>& arguments)
   int failed = 0;
   undo_.make(
       [&] {
-        failed = posix_spawn(&child_, "/proc/self/exe", &files, &attributes, argv.data(), environ);
+        failed = posix_spawn(&child_, "/proc/self/exe", &files, &attributes, argv.data(), envp.data());
         if (failed != 0) child_ = -1;
       },
       [this] {

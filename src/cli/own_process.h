@@ -16,7 +16,8 @@ struct OwnProcess {
   std::string out, err;
 };
 
-// Runs `fastkernels arguments...` until it exits. The child is ended with this program.
+// Runs `fastkernels arguments...` until it exits. The child is ended with this program, also where that is killed.
+// The thread that starts it must wait for it: for Linux that thread is the parent.
 OwnProcess run_own_process(const std::vector<std::string>& arguments);
 
 // The JSON object that `fastkernels arguments...` prints. Throws Error, "`what` failed: " and the message of the

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <optional>
 
@@ -15,7 +16,6 @@
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/verb.h"
-#include "core/environment_variable.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "engine/batching_engine.h"
@@ -68,10 +68,11 @@ class Serve final : public Verb {
         .type_name("HOST")
         .show_default();
     flags.option("--port", options_.http.port, "Port; 0: a free one").range(0, 65535).type_name("N").show_default();
-    flags
-        .option("--api-key", options_.api_key,
-                "Key that clients must send; also read from FASTKERNELS_API_KEY, which other users cannot see")
-        .type_name("TEXT");
+    key_flag_ =
+        &flags
+             .option("--api-key", options_.api_key,
+                     "Key that clients must send; also read from FASTKERNELS_API_KEY, which other users cannot see")
+             .type_name("TEXT");
     flags.option("--served-model-name", names_, "Names of the model for clients; the first is in answers [--model]")
         .type_name("NAME");
     flags.option("--chat-template", chat_template_, "Jinja template to use in place of the model's own")
@@ -107,7 +108,9 @@ class Serve final : public Verb {
     add_batch_invariant_flag(flags, batching_.batch_invariant);
     flags.flag("--compiled", compiled_, "Run steps by plans with generated kernels, instead of the model's tree");
     search_.add(flags, "--compiled");
-    flags.option("--max-waiting", batching_.max_waiting, "Requests that may wait; more are answered with 429")
+    flags
+        .option("--max-waiting", batching_.max_waiting,
+                "Requests that may wait, of an encoder inputs; more are answered with 429")
         .range(0, 1 << 30)
         .show_default();
     flags.option("--max-body-bytes", max_body_bytes_, "Largest body of a request; larger ones are answered with 413")
@@ -134,7 +137,12 @@ class Serve final : public Verb {
     batching_.speculative = speculative_.read();
     ModelSource source = resolve_model(model_.model);
     bool encoder = source.config.facts.task == Task::kTextEncoder;
-    if (!encoder) source.config.require_task(Task::kCausalLM, source.name, "serve");
+    if (const TaskInfo& task = task_info(source.config.facts.task);
+        !encoder && source.config.facts.task != Task::kCausalLM)
+      throw Error(
+          "{} is {}, and serve needs a model that writes token by token, or a text encoder; run it with fastkernels "
+          "{}.",
+          source.name, task.words, task.verb);
     if (encoder && batching_.batch_invariant)
       throw UsageError("--batch-invariant is for models that generate text, and {} is an encoder.", source.name);
     if (encoder && speculative_.given())
@@ -154,6 +162,8 @@ class Serve final : public Verb {
     // The first rank drains and then ends the others, which must not end before it.
     if (!ranks.first())
       for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
+    else
+      Server::check_options(options_);  // loading may take minutes
     ThreadPool pool(common.threads);
     std::vector<CandidateRecord> judged = activate_candidates(candidates_, common);
     speculative_.load_draft(model_, common, pool);
@@ -178,7 +188,14 @@ class Serve final : public Verb {
 
  private:
   void check_flags(const CommonOptions& common) {
-    if (options_.api_key.empty()) options_.api_key = environment_variable("FASTKERNELS_API_KEY");
+    // An empty key is a variable or a file that was not read: without one the server would be open to everyone.
+    if (key_flag_->given() && options_.api_key.empty())
+      throw UsageError("--api-key is empty; give a key, or leave it out for a server without one.");
+    if (const char* key = std::getenv("FASTKERNELS_API_KEY"); key != nullptr && !key_flag_->given()) {
+      if (*key == '\0')
+        throw UsageError("FASTKERNELS_API_KEY is set and empty; give it a key, or unset it for a server without one.");
+      options_.api_key = key;
+    }
     for (auto [flag, seconds] : {std::pair{"--request-timeout", request_timeout_}, {"--drain-timeout", drain_timeout_}})
       if (!(seconds >= 0 && seconds <= kMostSeconds))
         throw UsageError("{} takes seconds from 0 to {}.", flag, kMostSeconds);
@@ -317,6 +334,7 @@ class Serve final : public Verb {
   int64_t max_body_bytes_ = int64_t{32} << 20;
   double request_timeout_ = 0, drain_timeout_ = 30;
   bool no_access_log_ = false, compiled_ = false;
+  const Flag* key_flag_ = nullptr;
   SearchFlags search_;
 
   static ServerOptions with_log() {

@@ -123,8 +123,70 @@ TEST_F(E2eVerb, BadInputIsOneSentence) {
   refused({"e2e", "serve", "--rounds", "3"}, 2, "--compiled");
   refused({"e2e", "serve", "--compiled", "--model", "tiny-llama", "--rounds", "3", "--num-prompts", "1"}, 1,
           "The server with plans failed");
+  const std::string few = folder_ / "few.jsonl";
+  std::ofstream(few) << "{\"prompt\": \"x\"}\n{\"prompt\": \"y\"}\n";
+  for (const char* name : {"random", "prefix-repetition"})
+    refused(tiny("throughput", {"--dataset-name", name, "--dataset-path", few}), 2, "sharegpt or custom");
+  refused({"e2e", "serve", "--dataset-path", few}, 2, "sharegpt or custom");
+  refused(tiny("throughput", {"--tokenizer", "tiny-llama"}), 1, "tiny-llama has no tokenizer.json");
+  refused({"e2e", "throughput", "--model", "tiny-llada", "--load-format", "dummy"}, 1, "token by token");
   std::ofstream(folder_ / "bad.jsonl") << "{\"prompt\": \"x\"}\n{\"prompt\"\n";
   refused(tiny("throughput", {"--dataset-name", "custom", "--dataset-path", folder_ / "bad.jsonl"}), 1, "Line 2 of");
+}
+
+TEST_F(E2eVerb, RandomPromptsAreNotInTheCache) {
+  Json json = json_of(tiny("throughput", {"--num-prompts", "500", "--input-len", "32", "--output-len", "1", "--json"}));
+  ASSERT_FALSE(json.is_null());
+  EXPECT_EQ(json["engine"]["prompt_tokens"], 500 * 32);
+  EXPECT_EQ(json["engine"]["cached_prompt_tokens"], 0) << json["engine"];
+}
+
+TEST_F(E2eVerb, FilesThatAreTooShortAreRepeatedAloud) {
+  const std::string few = folder_ / "few.jsonl", words = folder_ / "tokenizer.json";
+  std::ofstream(few) << "{\"prompt\": \"aaaa\"}\n{\"prompt\": \"bb\"}\n";
+  const Arguments load = {"--dataset-name", "custom", "--dataset-path", few, "--num-prompts", "5",
+                          "--output-len",   "1",      "--repeats",      "2", "--json"};
+  Outcome repeated = run_program(tiny("throughput", load));
+  EXPECT_EQ(repeated.exit_code, 0) << repeated.err;
+  EXPECT_EQ(repeated.err, "fastkernels: warning: 2 prompts of " + few + " are repeated to make 5.\n");
+  EXPECT_EQ(parse_json(repeated.out, "output")["engine"]["prompt_tokens"], 2 * (3 * 4 + 2 * 2));
+  // With a tokenizer of one's own the texts have other tokens than their bytes.
+  std::ofstream(words) << R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "aa": 2}, "merges": ["a a"]}})";
+  Arguments with = load;
+  with.insert(with.end(), {"--tokenizer", words});
+  EXPECT_EQ(json_of(tiny("throughput", with))["engine"]["prompt_tokens"], 2 * (3 * 2 + 2 * 2));
+}
+
+TEST_F(E2eVerb, RequestsThatFailedAreAnExitCode) {
+  RunningProgram server({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--threads", "1", "--port", "0",
+                         "--max-num-seqs", "1", "--max-waiting", "0"});
+  ASSERT_TRUE(server.prints("http://127.0.0.1:")) << server.err();
+  const std::string out = server.out();
+  const std::string url = out.substr(out.find("http://"), out.find(' ') - out.find("http://"));
+  Outcome outcome = run_program({"e2e", "serve", "--base-url", url, "--num-prompts", "16", "--input-len", "8",
+                                 "--output-len", "200", "--ignore-eos", "--json", "--no-history"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find(" of 16 requests failed: "), std::string::npos) << outcome.err;
+  Json load = parse_json(outcome.out, "output")["loads"][0];
+  EXPECT_GT(load["failures"][0]["requests"], 0) << load["failures"];
+}
+
+TEST_F(E2eVerb, AKilledComparisonLeavesNobodyBehind) {
+  write_silu("  void forward(fk::Context&, fk::View, fk::View) override {}\n");
+  const std::string mark = fmt::format("--seed={}", 900'000'000 + getpid());  // in the command line of its children
+  auto children = [&] {
+    int count = 0;
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+      std::ifstream file(entry.path() / "cmdline");
+      const std::string line{std::istreambuf_iterator<char>(file), {}};
+      count += line.find(mark) != line.npos && line.find("--no-compare") != line.npos ? 1 : 0;
+    }
+    return count;
+  };
+  Outcome outcome = run_and_interrupt(
+      tiny("latency", {"--output-len", "400", "--repeats", "10000", mark}), [&] { return children() > 0; }, SIGKILL);
+  EXPECT_EQ(outcome.exit_code, 128 + SIGKILL) << outcome.err;
+  EXPECT_TRUE(comes_true([&] { return children() == 0; }));
 }
 
 TEST_F(E2eVerb, PlansRunStepsWhoseSizesRepeat) {

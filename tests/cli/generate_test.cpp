@@ -1,4 +1,5 @@
 // generate with several prompts, files, stop strings, penalties, log-probabilities and the checkpoint's own sampling.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,6 +49,15 @@ TEST(GenerateVerb, SamplesHaveSeedsOfTheirOwn) {
   auto records = parse_csv(run_program(tiny({"--prompt", "ab", "--n", "2", "--max-tokens", "3", "--csv"})).out);
   ASSERT_EQ(records.size(), 7u);
   EXPECT_EQ(records[0], (std::vector<std::string>{"result", "step", "token_id"}));
+}
+
+TEST(GenerateVerb, StopTokensAreTokensOfTheModel) {
+  for (const char* id : {"320", "5000", "-1"}) {
+    Outcome refused = run_program(tiny({"--prompt", "a", "--stop-token-ids", id}));
+    EXPECT_EQ(refused.exit_code, 2) << id << refused.err;
+    EXPECT_NE(refused.err.find(fmt::format("--stop-token-ids {}", id)), std::string::npos) << refused.err;
+  }
+  EXPECT_EQ(run_program(tiny({"--prompt", "a", "--max-tokens", "1", "--stop-token-ids", "319"})).exit_code, 0);
 }
 
 TEST(GenerateVerb, PromptsComeFromFiles) {
