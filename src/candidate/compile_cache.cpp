@@ -31,17 +31,55 @@ std::optional<std::string> fingerprint_of(const std::string& key, const std::vec
   return all.hex();
 }
 
+// What a list names.
+std::optional<std::vector<std::string>> inputs_of(const std::string& list) {
+  std::optional<std::string> text = file_text(list);
+  if (!text) return std::nullopt;
+  std::vector<std::string> inputs;
+  for (size_t begin = 0; begin < text->size();) {
+    size_t end = std::min(text->find('\n', begin), text->size());
+    inputs.push_back(text->substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return inputs;
+}
+
 void mark_used(const std::string& path) { utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
 
 int open_to_lock(const std::string& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }
 
-// Nothing where there is no such file, or where it was removed just now.
+// A result ends with the hash of all that comes before, which loaders do not read: as one file, both are there or none.
+constexpr size_t kSealBytes = 32;
+
+bool seal(const std::string& built) {
+  std::optional<std::string> text = file_text(built);
+  int file = open(built.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) return false;
+  const std::string hash = text ? Fingerprint().add(*text).hex() : "";
+  const bool written = text && write(file, hash.data(), hash.size()) == static_cast<ssize_t>(kSealBytes);
+  return close(file) == 0 && written;
+}
+
+bool is_whole(const std::string& path) {
+  std::optional<std::string> text = file_text(path);
+  if (!text || text->size() < kSealBytes) return false;
+  const size_t end = text->size() - kSealBytes;
+  return Fingerprint().add(std::string_view(*text).substr(0, end)).hex() == std::string_view(*text).substr(end);
+}
+
+// Nothing where there is no such file, or where it was removed just now. One that was damaged would crash who loads it,
+// and is removed, so that it is built again.
 std::optional<HeldBuild> hold(const std::string& path) {
   int file = open_to_lock(path);
   if (file < 0) return std::nullopt;
   std::shared_ptr<void> lock(nullptr, [file](void*) { close(file); });
   struct stat info;
   if (flock(file, LOCK_SH) != 0 || fstat(file, &info) != 0 || info.st_nlink == 0) return std::nullopt;
+  if (!is_whole(path)) {
+    struct stat now;  // another process may have replaced it meanwhile
+    if (stat(path.c_str(), &now) == 0 && now.st_ino == info.st_ino) unlink(path.c_str());
+    return std::nullopt;
+  }
   mark_used(path);
   return HeldBuild{path, std::move(lock)};
 }
@@ -107,15 +145,9 @@ bool write_whole(const std::string& path, std::string_view text) {
 }
 
 std::optional<HeldBuild> CompileCache::find(const std::string& key) const {
-  std::optional<std::string> list = file_text(list_name(folder_, key));
-  if (!list) return std::nullopt;
-  std::vector<std::string> inputs;
-  for (size_t begin = 0; begin < list->size();) {
-    size_t end = std::min(list->find('\n', begin), list->size());
-    inputs.push_back(list->substr(begin, end - begin));
-    begin = end + 1;
-  }
-  std::optional<std::string> name = fingerprint_of(key, inputs);
+  std::optional<std::vector<std::string>> inputs = inputs_of(list_name(folder_, key));
+  if (!inputs) return std::nullopt;
+  std::optional<std::string> name = fingerprint_of(key, *inputs);
   if (!name) return std::nullopt;
   mark_used(list_name(folder_, key));
   return hold(fmt::format("{}/{}.so", folder_, *name));
@@ -127,14 +159,39 @@ std::optional<HeldBuild> CompileCache::store(const std::string& key, const std::
   if (!name) return std::nullopt;
   std::string path = fmt::format("{}/{}.so", folder_, *name), list;
   for (const std::string& input : inputs) list += input + "\n";
+  if (!seal(built)) return std::nullopt;
   // The result first: a list without its result only causes another build. An existing result may be in use, so it
-  // stays.
-  if (renameat2(AT_FDCWD, built.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+  // stays, unless it is damaged.
+  auto move = [&] { return renameat2(AT_FDCWD, built.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0; };
+  if (!move()) {
     if (errno != EEXIST) return std::nullopt;
-    unlink(built.c_str());
+    if (hold(path))
+      unlink(built.c_str());
+    else if (!move())
+      return std::nullopt;
   }
   if (!write_whole(list_name(folder_, key), list)) return std::nullopt;
   return hold(path);
+}
+
+int64_t CompileCache::remove_builds_from(const std::string& sources) const {
+  int64_t removed = 0;
+  std::error_code error;
+  std::vector<fs::path> lists;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder_, error))
+    if (file.path().extension() == ".inputs") lists.push_back(file.path());
+  const std::string begin = sources + "/";
+  for (const fs::path& list : lists) {
+    std::optional<std::vector<std::string>> inputs = inputs_of(list.string());
+    if (!inputs || std::none_of(inputs->begin(), inputs->end(), [&](const auto& i) { return i.starts_with(begin); }))
+      continue;
+    const std::string key = list.stem().string();
+    std::optional<std::string> name = fingerprint_of(key, *inputs);
+    if (name && remove_unless_held(fmt::format("{}/{}.so", folder_, *name))) ++removed;
+    fs::remove(list, error);
+    fs::remove(fs::path(list).replace_extension(".warnings"), error);
+  }
+  return removed;
 }
 
 void CompileCache::prune(const CacheLimits& limits) const {

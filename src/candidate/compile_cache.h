@@ -4,7 +4,8 @@
 // result. The list is named by a hash of the source, flags and compiler; the result by a hash of that and the contents
 // of the listed files. As in other compiler caches, a new file that would shadow a listed one is not noticed.
 //
-// A process that uses a result locks it; pruning never removes locked results.
+// A process that uses a result locks it; pruning never removes locked results. A result that was damaged, by a full
+// disk or a hand, is removed when it is found, and built again.
 #pragma once
 
 #include <chrono>
@@ -57,6 +58,8 @@ class CompileCache {
   // Moves a finished build into the cache, with the list of its dependencies. Empty if that failed.
   std::optional<HeldBuild> store(const std::string& key, const std::string& built,
                                  const std::vector<std::string>& inputs) const;
+  // Removes results that were built from files of this folder and are not in use; how many there were.
+  int64_t remove_builds_from(const std::string& sources) const;
   // Removes results beyond the limits and incomplete builds of killed processes. Never throws.
   void prune(const CacheLimits& limits = {}) const;
 

@@ -163,7 +163,7 @@ void CompiledPath::leave_slower_to_tree(ThreadPool& pool, const StepsToTime& ste
       progress.show(fmt::format("{}: whole steps by the plan and by the tree", phase_name(phase)));
       TrialResult& result = steps_[phase];
       result = time_whole_steps(*compiled_, model_, pool, phase, plan->fingerprint(), sizes->second, *search_);
-      compiled_->leave_to_tree(phase, least_of_all_ranks(is_slower(result) ? 0 : 1, model_) == 0);
+      compiled_->leave_to_tree(phase, least_of_all_ranks(keeps_tree(result) ? 0 : 1, model_) == 0);
     }
   } catch (const Error& e) {  // no memory for states of its own
     no_steps_ = e.what();

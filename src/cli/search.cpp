@@ -1,21 +1,25 @@
 // search: which calls of a model are faster as one generated kernel, and what such kernels look like.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <set>
 
 #include "bench/ttft/step_trace.h"
+#include "candidate/compile.h"
 #include "candidate/compile_cache.h"
 #include "cli/candidate_options.h"
 #include "cli/compiled_path.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
+#include "cli/search_candidates.h"
 #include "cli/search_report.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "compiler/model_calls.h"
+#include "compiler/plan/generated_kernel.h"
 #include "compiler/plan/profile_store.h"
 #include "compiler/plan/search_plan.h"
 #include "compiler/plan/tree_calls.h"
@@ -25,7 +29,10 @@
 #include "graph/graph_json.h"
 #include "graph/trace.h"
 #include "measure/machine_info.h"
+#include "measure/memory_room.h"
 #include "measure/timer.h"
+#include "models/checkpoint.h"
+#include "models/checkpoint_names.h"
 #include "models/resolve.h"
 
 namespace fk {
@@ -42,7 +49,7 @@ class Search final : public Verb {
               "--path eager --path compiled",
               "fastkernels search --model tiny-llama --dump found   # graphs, plans and sources",
               "fastkernels search --model tiny-llama --write-candidates tasks/candidate   # to edit",
-              "fastkernels search --clear-cache   # forget what was measured"}) {}
+              "fastkernels search --clear-cache   # remove what was measured and compiled"}) {}
 
   void add_flags(FlagSet& flags) override {
     flags.option("--model", model_, "Name of the catalog, or a folder with config.json").type_name("MODEL");
@@ -62,7 +69,7 @@ class Search final : public Verb {
                 "Folder to write a candidate for every operator with a definition to; nothing is measured")
         .type_name("DIR");
     flags.flag("!--no-measure", measure_, "Write and compile the kernels, and do not time them");
-    flags.flag("--clear-cache", clear_, "Forget what earlier searches measured");
+    flags.flag("--clear-cache", clear_, "Remove what earlier searches measured, wrote and compiled");
     flags
         .option("--trial-request", trial_request_, "Try the kernels that another search wrote to this file; for itself")
         .type_name("FILE");
@@ -76,20 +83,21 @@ class Search final : public Verb {
       return serve_trials(trial_request_);
     }
     if (clear_) {
-      int64_t entries = ProfileStore().clear();
-      if (!common.quiet) print_out(fmt::format("{} measurements forgotten\n", entries));
+      clear_cache(common);
       if (model_.empty()) return;
     }
     if (model_.empty()) throw UsageError("search needs --model; `fastkernels list` shows the catalog.");
     if (budget_flag_->given() && budget_ < 1)
       throw UsageError("--budget must be at least 1; with --no-measure kernels are written and not measured.");
     ModelSource source = resolve_model(model_);
+    if (!dump_.empty()) make_folder(dump_);
     if (!candidates_folder_.empty()) {
       if (common.device.kind != DeviceKind::kCpu)
         throw UsageError("--write-candidates writes candidates for the CPU; use --device cpu.");
       return write_candidates(source, common);
     }
 
+    if (load_format_flag_->given() && measure_) check_weights(source, common);
     RunRecord run = new_run("search", common, machine_info());
     run.name = "search " + source.name;
     run.params["model"] = source.name;
@@ -117,7 +125,7 @@ class Search final : public Verb {
     options.trial_command = trial_command(candidates_, common);
     Progress progress(common);
     options.progress = [&](const std::string& text) { progress.show(text); };
-    std::vector<CandidateRecord> judged = activate_candidates(candidates_, common);
+    std::vector<CandidateRecord> judged = judged_candidates_for(source, candidates_, common, progress);
     SearchReport found{.model = source.name};
     std::set<std::string> with_candidate, called;
     std::unique_ptr<Node> tree = build_model(source.config, {.device = common.device});
@@ -152,6 +160,38 @@ class Search final : public Verb {
     return found;
   }
 
+  static void clear_cache(const CommonOptions& common) {
+    const int64_t measurements = ProfileStore().clear();
+    const RemovedKernels kernels = remove_generated();
+    if (common.quiet) return;
+    auto counted = [](int64_t n, std::string_view one, std::string_view many) {
+      return fmt::format("{} {}", n, n == 1 ? one : many);
+    };
+    print_out(fmt::format("removed from {}: {}, {} of generated kernels and {}\n", default_cache_folder(),
+                          counted(measurements, "measurement", "measurements"),
+                          counted(kernels.sources, "source", "sources"),
+                          counted(kernels.libraries, "compiled library", "compiled libraries")));
+  }
+
+  // What load_model would refuse after the search, as far as it can be known before.
+  void check_weights(const ModelSource& source, const CommonOptions& common) const {
+    ModelOptions chosen;
+    chosen.load_format = load_format_;
+    const LoadOptions load = load_options(chosen, source, common);
+    check_loadable(source, load);
+    if (load.format == LoadFormat::kAuto)
+      static_cast<void>(source.gguf.empty() ? Checkpoint::open(source.directory) : Checkpoint::open_gguf(source.gguf));
+    // On the CPU a checkpoint is read where it is, in its file.
+    if (load.format == LoadFormat::kAuto && common.device == kCpu) return;
+    ModelConfig config = source.config;
+    config.set_dtype(load.dtype);
+    std::unique_ptr<Node> root = build_model(config, {.device = common.device});
+    double bytes = 0;
+    for (const ParamSpec& param : checkpoint_params(*root, config))
+      bytes += static_cast<double>(param.spec.size_bytes());
+    require_memory(bytes, common.device, "The weights", "use a smaller model, or search without --load-format");
+  }
+
   // The plans in place, on a loaded model.
   void time_steps(const ModelSource& source, const CommonOptions& common, const SearchOptions& options,
                   SearchReport& found, Progress& progress) const {
@@ -184,6 +224,14 @@ class Search final : public Verb {
   static std::vector<GraphPhase> phases_of(const ModelSource& source) {
     if (is_stateless(source.config.facts.task)) return {GraphPhase::kEncode};
     return {GraphPhase::kPrefill, GraphPhase::kDecode, GraphPhase::kMixed};
+  }
+
+  // Before the search: that it cannot be written is known then.
+  static void make_folder(const fs::path& folder) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error || access(folder.c_str(), W_OK | X_OK) != 0)
+      throw Error("{} cannot be written; give another folder.", folder.string());
   }
 
   static void write(const fs::path& path, const std::string& text) {

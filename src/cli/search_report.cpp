@@ -17,7 +17,7 @@ namespace {
 
 std::string decision(const KernelChoice& k) {
   if (!k.tried) return "not measured";
-  if (!k.trial.failure.empty()) return "not used: wrong";
+  if (!k.trial.failure.empty()) return fmt::format("not used: {}", trial_end_text(k.trial.end));
   return k.chosen ? "generated" : "calls";
 }
 
@@ -88,7 +88,8 @@ void print_explanation(const SearchReport& found) {
       std::string expression = "  " + k.expression;
       for (size_t at = 0; (at = expression.find('\n', at)) != expression.npos && at + 1 < expression.size(); at += 3)
         expression.insert(at + 1, "  ");
-      print_out(fmt::format("\n{}, {} times in {}; first at {}\n{}{}{}\n", k.calls, k.places, phase_name(plan.phase),
+      print_out(fmt::format("\n{}, {} in {}; first at {}\n{}{}{}\n", k.calls,
+                            k.places == 1 ? "once" : fmt::format("{} times", k.places), phase_name(plan.phase),
                             fmt::join(k.paths, ", "), expression, expression.ends_with('\n') ? "" : "\n", reason(k)));
     }
   for (const std::string& op : found.candidates) {
@@ -182,7 +183,7 @@ Json search_json(const SearchReport& found) {
   for (const PhasePlan& plan : found.plans) json["plans"].push_back(plan_json(plan));
   for (const auto& [phase, result] : found.steps) {
     Json one = trial_to_json(result);
-    one["left_to_tree"] = is_slower(result);
+    one["left_to_tree"] = keeps_tree(result);
     json["whole_steps"][std::string(phase_name(phase))] = std::move(one);
   }
   return json;
@@ -231,7 +232,7 @@ void print_search(const SearchReport& found, bool explain, const CommonOptions& 
     find += plan.find_s, compile += plan.compile_s, trial += plan.trial_s;
   }
   for (const auto& [phase, result] : found.steps) {
-    if (is_slower(result))
+    if (keeps_tree(result))
       print_out(fmt::format("{}: the tree is kept: {}\n", phase_name(phase), step_text(result)));
     else if (explain)
       print_out(fmt::format("{}: the plan is used: {}\n", phase_name(phase), step_text(result)));

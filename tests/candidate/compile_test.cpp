@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "candidate/operators_header.h"
@@ -227,6 +228,43 @@ TEST_F(Cache, SlowFollowsEverythingThatChangesABuild) {
   fs::remove(other_include.so_path);
   build();
   EXPECT_EQ(calls(), 5);
+}
+
+// A full disk or a hand: what is left would crash who loads it.
+TEST_F(Cache, ADamagedResultIsBuiltAgain) {
+  const CompileResult first = build();
+  ASSERT_EQ(calls(), 1);
+  const auto size = fs::file_size(first.so_path);
+  {
+    std::fstream file(first.so_path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(size / 2));
+    file << "other bytes";
+  }
+  const CompileResult second = build();
+  EXPECT_EQ(calls(), 2) << "changed";
+  EXPECT_FALSE(second.from_cache);
+  EXPECT_EQ(second.so_path, first.so_path);
+  EXPECT_EQ(build().from_cache, true);
+  fs::resize_file(first.so_path, size / 2);
+  EXPECT_FALSE(build().from_cache) << "cut";
+  fs::resize_file(first.so_path, 0);
+  EXPECT_FALSE(build().from_cache) << "empty";
+  EXPECT_TRUE(build().from_cache);
+}
+
+TEST_F(Cache, RemovesWhatWasBuiltFromAFolder) {
+  const std::string path = build().so_path;
+  const CompileCache cache(fs::path(path).parent_path().string());
+  EXPECT_EQ(cache.remove_builds_from(folder_.path() + "/L"), 0) << "of another folder";
+  {
+    const CompileResult held = build();
+    EXPECT_EQ(cache.remove_builds_from(folder_.path() + "/L1"), 0) << "in use";
+    EXPECT_TRUE(fs::exists(path));
+  }
+  build();
+  EXPECT_EQ(cache.remove_builds_from(folder_.path() + "/L1"), 1);
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_FALSE(build().from_cache);
 }
 
 TEST_F(Cache, SlowServesProcessesAndThreadsAtOnce) {

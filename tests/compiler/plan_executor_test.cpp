@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
+#include "compiler/plan/find_regions.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "graph/flatten.h"
@@ -102,6 +104,28 @@ TEST(PlanExecutor, RefusesABatchOfAnotherPhaseOrShape) {
     EXPECT_EQ(why, "'input_ids' is absent, and the graph needs i64[12].");
     EXPECT_TRUE(mixed.run_if_it_fits(ctx, args));
   });
+}
+
+// Any step may be a generated kernel or a candidate with a wrong address.
+TEST(PlanExecutor, CheckingEveryStepNamesOneThatCrashes) {
+  struct Crashing final : RegionKernel {
+    std::string_view refuse(std::span<const View>, std::span<const View>) const override { return {}; }
+    void run(Context&, std::span<const View>, std::span<const View>) override { raise(SIGSEGV); }
+  };
+  const ModelConfig& config = find_catalog("tiny-llama")->config;
+  ModelRun model(config, workload_of(GraphPhase::kPrefill));
+  auto one_region = [](GraphPhase, const GraphBody& flat) {
+    std::vector<PlannedRegion> regions;
+    for (FoundRegion& f : find_regions(flat))
+      if (regions.empty()) regions.push_back({std::move(f.region), std::make_shared<Crashing>()});
+    return regions;
+  };
+  auto run = [&] {
+    PlanExecutor plan(graph_of(config, "tiny-llama", GraphPhase::kPrefill), model.root(), model.weight(), one_region,
+                      {.check_every_step = true});
+    model.run([&](Context& ctx, Args args) { plan.run(ctx, args); });
+  };
+  EXPECT_EXIT(run(), testing::KilledBySignal(SIGSEGV), "Step 1 of [0-9]+, the region embedding.* at '.+', crashed");
 }
 
 // An output that has gaps between its rows is copied there; one that nobody wants is computed and dropped.

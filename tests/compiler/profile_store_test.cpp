@@ -66,6 +66,35 @@ TEST_F(Profiles, AreLimited) {
   EXPECT_TRUE(store_.find("5"));
 }
 
+TEST_F(Profiles, WhatIsReadIsNotOld) {
+  for (int i = 0; i < 3; ++i) {
+    store_.store(std::to_string(i), result(1.1));
+    fs::last_write_time(file(std::to_string(i)), fs::file_time_type::clock::now() - std::chrono::hours(3 - i));
+  }
+  EXPECT_TRUE(store_.find("0"));
+  store_.prune(1);
+  EXPECT_TRUE(store_.find("0"));
+  EXPECT_FALSE(store_.find("2"));
+}
+
+// What the machine caused would otherwise be believed until the cache is removed.
+TEST_F(Profiles, KeepOnlyWhatWouldHappenAgain) {
+  for (TrialEnd end : {TrialEnd::kUnfinished, TrialEnd::kKilled, TrialEnd::kNotCompiled, TrialEnd::kFailed}) {
+    EXPECT_FALSE(store_.store("a", failed_trial(end, "why"))) << trial_end_text(end);
+    EXPECT_FALSE(store_.find("a"));
+  }
+  TrialResult noisy = result(1.25);
+  noisy.timings.push_back(noisy.timings[0]);
+  noisy.timings[1].verdict = "INVALID";
+  EXPECT_FALSE(store_.store("a", noisy));
+  for (TrialEnd end : {TrialEnd::kWrong, TrialEnd::kCallsOff, TrialEnd::kCrashed}) {
+    EXPECT_TRUE(store_.store("a", failed_trial(end, "why")));
+    ASSERT_TRUE(store_.find("a"));
+    EXPECT_EQ(store_.find("a")->end, end);
+    EXPECT_EQ(store_.find("a")->failure, "why");
+  }
+}
+
 TEST_F(Profiles, AFolderThatCannotBeWrittenIsNoError) {
   EXPECT_FALSE(ProfileStore("/proc/no/such").store("a", result(1)));
   EXPECT_FALSE(ProfileStore("/proc/no/such").find("a"));

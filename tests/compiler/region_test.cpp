@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
@@ -257,6 +260,72 @@ TEST_F(Trial, AKernelThatCrashesOrHangsEndsItsOwnProcessOnly) {
   EXPECT_THAT(run([](std::span<const View>) { _exit(3); }).failure, HasSubstr("without a result"));
   EXPECT_THAT(run([](std::span<const View>) { throw Error("no memory"); }).failure, HasSubstr("no memory"));
   EXPECT_THAT(run([](std::span<const View>) { pause(); }, 1).failure, HasSubstr("did not finish within 1 s"));
+}
+
+// Only wrong numbers are wrong.
+TEST_F(Trial, SaysHowItEnded) {
+  using Outputs = std::span<const View>;
+  EXPECT_EQ(run([](Outputs) {}).end, TrialEnd::kWrong);
+  EXPECT_EQ(run([](Outputs) { raise(SIGSEGV); }).end, TrialEnd::kCrashed);
+  EXPECT_EQ(run([](Outputs) { raise(SIGKILL); }).end, TrialEnd::kKilled);
+  EXPECT_EQ(run([](Outputs) { throw Error("no memory"); }).end, TrialEnd::kFailed);
+  EXPECT_EQ(run([](Outputs) { pause(); }, 1).end, TrialEnd::kUnfinished);
+  EXPECT_EQ(trial_end_text(TrialEnd::kUnfinished), "did not finish");
+}
+
+// A kernel that takes long is timed less often, not longer.
+TEST_F(Trial, TimesWithinItsBudget) {
+  const std::vector<FoundRegion> found = find_regions(flat_);
+  const auto silu = std::find_if(found.begin(), found.end(),
+                                 [&](const FoundRegion& f) { return draft_of(f, flat_).calls == "silu_and_mul"; });
+  ASSERT_NE(silu, found.end());
+  const CompiledRegions compiled = compile_regions({&*silu}, flat_);
+  struct Slow final : RegionKernel {
+    RegionKernel* right = nullptr;
+    std::string_view refuse(std::span<const View>, std::span<const View>) const override { return {}; }
+    void run(Context& ctx, std::span<const View> in, std::span<const View> out) override {
+      usleep(20'000);
+      right->run(ctx, in, out);
+    }
+  } slow;
+  slow.right = compiled.kernels[0].get();
+  const auto start = std::chrono::steady_clock::now();
+  const TrialResult trial = try_kernel(flat_, *silu, slow, {.rows = {1}, .limit_s = 60, .timing_s = 0.1});
+  EXPECT_EQ(trial.failure, "");
+  ASSERT_EQ(trial.timings.size(), 1u);
+  EXPECT_EQ(trial.timings[0].verdict, "SLOWER");
+  // Without a budget there are 80 samples of hundreds of calls.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+// A search that is killed leaves nothing that runs on.
+TEST_F(Trial, EndsWithWhoWaitsForIt) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t search = fork();
+  if (search == 0) {
+    run([&](std::span<const View>) {
+      const pid_t trial = getpid();
+      static_cast<void>(!write(ends[1], &trial, sizeof trial));
+      for (;;) pause();
+    });
+    _exit(0);
+  }
+  pid_t trial = 0;
+  ASSERT_EQ(read(ends[0], &trial, sizeof trial), static_cast<ssize_t>(sizeof trial));
+  kill(search, SIGKILL);
+  waitpid(search, nullptr, 0);
+  bool gone = false;
+  for (int i = 0; i < 200 && !gone; ++i, usleep(10'000)) {
+    std::ifstream stat("/proc/" + std::to_string(trial) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    gone = text.empty() || text.find(") Z") != text.npos;
+  }
+  EXPECT_TRUE(gone);
+  if (!gone) kill(trial, SIGKILL);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 }  // namespace

@@ -26,6 +26,8 @@
 namespace fk {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int64_t kWorthAThread = 16384;  // elements
 constexpr size_t kMostArrays = 64;
 
@@ -363,11 +365,14 @@ void* function_in(const std::string& path, const std::string& key) {
   return function;
 }
 
+fs::path sources_folder(const std::string& cache_folder) {
+  return fs::absolute(cache_folder.empty() ? default_cache_folder() : cache_folder) / "generated";
+}
+
 // The library of a source, and the lock that keeps it.
 CompileResult compiled_source(const std::string& source, const std::string& cache_folder, DeviceKind device,
                               const std::vector<std::string>& cxxflags) {
-  namespace fs = std::filesystem;
-  fs::path folder = fs::path(cache_folder.empty() ? default_cache_folder() : cache_folder) / "generated";
+  fs::path folder = sources_folder(cache_folder);
   std::error_code error;
   fs::create_directories(folder, error);
   fs::path path = folder / (Fingerprint().add(source).hex() + (device == DeviceKind::kCpu ? ".cpp" : ".cu"));
@@ -495,6 +500,18 @@ CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, co
     compiled.libraries.push_back(kernel.library);
   }
   return compiled;
+}
+
+RemovedKernels remove_generated(const std::string& cache_folder) {
+  const fs::path folder = sources_folder(cache_folder).lexically_normal();
+  RemovedKernels removed;
+  // Which libraries there are is known by the sources.
+  removed.libraries = CompileCache((folder.parent_path() / "candidates").string()).remove_builds_from(folder.string());
+  std::error_code error;
+  std::vector<fs::path> sources;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder, error)) sources.push_back(file.path());
+  for (const fs::path& source : sources) removed.sources += fs::remove(source, error) ? 1 : 0;
+  return removed;
 }
 
 std::shared_ptr<RegionKernel> load_region(const std::string& library, const FoundRegion& found, const GraphBody& flat,

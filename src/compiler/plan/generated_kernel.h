@@ -62,6 +62,12 @@ CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, co
                                 const std::string& cache_folder = {}, DeviceKind device = DeviceKind::kCpu,
                                 const std::vector<std::string>& cxxflags = {});
 
+// Removes what compile_regions wrote and compiled; libraries that a process has loaded stay.
+struct RemovedKernels {
+  int64_t sources = 0, libraries = 0;
+};
+RemovedKernels remove_generated(const std::string& cache_folder = {});
+
 // A kernel of a library that compile_regions made, in this process or another one.
 std::shared_ptr<RegionKernel> load_region(const std::string& library, const FoundRegion& found, const GraphBody& flat,
                                           DeviceKind device);

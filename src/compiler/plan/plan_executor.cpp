@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compiler/plan/arena_plan.h"
+#include "compiler/plan/named_faults.h"
 #include "compiler/plan/plan_frame.h"
 #include "compiler/plan/plan_observer.h"
 #include "compiler/plan/tree_calls.h"
@@ -60,6 +61,7 @@ PlanExecutor::PlanExecutor(const Graph& graph, Node& root, const Node::Lookup& w
                            const PlanOptions& options)
     : phase_(graph.phase), root_(root), options_(options), states_(collect_states(root)) {
   if (options_.arena == nullptr) options_.arena = std::make_shared<PlanArena>(PlanArena{.device = options_.device});
+  if (options_.check_every_step) NamedFaults::install();
   TreeCalls calls = calls_of_tree(graph, root);
   flat_ = std::move(calls.flat);
   nodes_ = std::move(calls.nodes);
@@ -420,6 +422,8 @@ std::string PlanExecutor::step_name(const Frame& frame, size_t index) const {
 
 void PlanExecutor::run_checked(Context& ctx, Frame& frame, size_t index) {
   try {
+    const NamedFaults named(
+        fmt::format("Step {} of {}, {}, crashed.", index + 1, frame.steps.size(), step_name(frame, index)));
     run_step(ctx, frame, index);
   } catch (const std::exception& e) {
     throw Error("Step {} of {}, {}, failed: {}", index + 1, frame.steps.size(), step_name(frame, index), e.what());

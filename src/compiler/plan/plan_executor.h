@@ -34,7 +34,7 @@ struct PlanArena {
 };
 
 struct PlanOptions {
-  // After every step: stop at the first one that gave a number that is not finite, and name a step that throws.
+  // After every step: stop at the first one that gave a number that is not finite, and name one that throws or crashes.
   bool check_every_step = false;
   // run_if_it_fits() leaves prompts of a size that comes for the first time: to prepare it takes about as long as the
   // calls of a small model, which is lost where every batch has another size. What decodes has few sizes.

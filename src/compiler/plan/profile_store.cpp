@@ -1,5 +1,6 @@
 #include "compiler/plan/profile_store.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
@@ -57,13 +58,17 @@ std::optional<TrialResult> ProfileStore::find(const std::string& key) const {
   size_t line = text->find('\n');
   if (line == text->npos || text->substr(0, line) != Fingerprint().add(text->substr(line + 1)).hex()) return {};
   try {
-    return trial_from_json(parse_json(text->substr(line + 1), path(key)));
+    TrialResult result = trial_from_json(parse_json(text->substr(line + 1), path(key)));
+    // The oldest entries are removed, and those that are read are not old.
+    utimensat(AT_FDCWD, path(key).c_str(), nullptr, 0);
+    return result;
   } catch (const std::exception&) {
     return {};  // of another version
   }
 }
 
 bool ProfileStore::store(const std::string& key, const TrialResult& result) const {
+  if (!result.lasts()) return false;
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) return false;

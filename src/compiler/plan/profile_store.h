@@ -18,11 +18,12 @@ class ProfileStore {
   explicit ProfileStore(std::string folder = {});
 
   std::optional<TrialResult> find(const std::string& key) const;
-  // False where the folder cannot be written; the result is then measured again next time.
+  // False where the folder cannot be written, and for a result that says more about the machine than about the kernel
+  // (TrialResult::lasts); it is then measured again next time.
   bool store(const std::string& key, const TrialResult& result) const;
   // Removes all entries; how many there were.
   int64_t clear() const;
-  // Removes the oldest entries beyond this number.
+  // Removes the entries beyond this number that were not used for the longest time.
   void prune(int64_t most = 4096) const;
 
   const std::string& folder() const { return folder_; }

@@ -68,13 +68,16 @@ RegionCheck::RegionCheck(const GraphBody& flat, const FoundRegion& found, GraphP
 }
 
 std::string RegionCheck::run(RegionKernel& kernel) {
+  end_ = TrialEnd::kFailed;
   ours_.poison_outputs();
   if (std::string_view why = kernel.refuse(ours_.inputs(), ours_.outputs()); !why.empty())
     return fmt::format("it refuses {} rows: {}", rows_, why);
   Arena arena(device_);
   Context ctx = context_on(device_, pool_, arena);
   kernel.run(ctx, ours_.inputs(), ours_.outputs());
+  end_ = TrialEnd::kCallsOff;
   if (!unusable_.empty()) return unusable_;
+  end_ = TrialEnd::kWrong;
   if (const std::optional<size_t> i = ours_.overrun())
     return fmt::format("with {} rows it writes behind the end of result {}", rows_, *i);
   for (size_t i = 0; i < region_.outputs.size(); ++i) {
@@ -84,6 +87,7 @@ std::string RegionCheck::run(RegionKernel& kernel) {
         compare(result.view(), references_[i].view(), bounds_[i], region_.outputs[i].updates >= 0 ? &old : nullptr);
     if (!compared.ok()) return fmt::format("with {} rows, result {}: {}", rows_, i, compared.sentence);
   }
+  end_ = TrialEnd::kRight;
   return {};
 }
 

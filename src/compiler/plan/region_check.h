@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/plan/region_memory.h"
+#include "compiler/plan/region_trial.h"
 #include "core/memory.h"
 #include "core/thread_pool.h"
 #include "validate/compare.h"
@@ -22,6 +23,8 @@ class RegionCheck {
 
   // What is wrong with the results of the kernel; empty: nothing. Once only where the region updates a state.
   std::string run(RegionKernel& kernel);
+  // How the last run ended.
+  TrialEnd end() const { return end_; }
 
  private:
   const Region& region_;
@@ -31,6 +34,7 @@ class RegionCheck {
   RegionMemory ours_;
   std::vector<Tensor> before_, references_;
   std::vector<Bounds> bounds_;
+  TrialEnd end_ = TrialEnd::kRight;
   std::string unusable_;  // why nothing can be compared with the calls
 };
 

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <functional>
@@ -24,8 +26,11 @@ namespace {
 
 constexpr int64_t kCheckedRows[] = {1, 3, 17};
 constexpr double kSampleNs = 60e3;  // calls of one sample take at least this long
-constexpr size_t kLaunches = 5, kPairs = 16;
+constexpr size_t kLaunches = 5, kLeastPairs = 3, kPairs = 16;
 constexpr double kMostControlOff = 0.05;
+
+constexpr std::array<std::string_view, 8> kEndTexts = {"",        "wrong",      "the calls are off", "did not finish",
+                                                       "crashed", "was killed", "not compiled",      "failed"};
 
 double time_ns(int64_t calls, const auto& body) {
   Stopwatch watch;
@@ -41,10 +46,14 @@ struct TimedSides {
 TimedSides sides_on_cpu(RegionMemory& memory, RegionKernel& kernel, Context& ctx) {
   auto calls = [&] { memory.call(ctx); };
   auto run = [&] { kernel.run(ctx, memory.inputs(), memory.outputs()); };
-  const double one = std::max(1.0, std::min(time_ns(3, calls), time_ns(3, calls)));
-  const auto count = static_cast<int64_t>(std::clamp(kSampleNs / one, 1.0, 1000.0));
-  time_ns(count, run);
-  return {[=] { return time_ns(count, calls); }, [=] { return time_ns(count, run); }};
+  // Either side may take far longer than the other one.
+  auto count_of = [](const auto& body) {
+    double one = time_ns(1, body);
+    if (one < kSampleNs) one = std::max(1.0, std::min(time_ns(3, body), time_ns(3, body)));
+    return static_cast<int64_t>(std::clamp(kSampleNs / one, 1.0, 1000.0));
+  };
+  const int64_t of_calls = count_of(calls), of_kernel = count_of(run);
+  return {[=] { return time_ns(of_calls, calls); }, [=] { return time_ns(of_kernel, run); }};
 }
 
 // As a model runs them: recorded, with many in a row, by the device's clock.
@@ -101,24 +110,45 @@ Memories make_memories(const GraphBody& flat, const FoundRegion& found, const Tr
   return memories;
 }
 
+// How often sides are timed: short calls as often as helps, long ones as the time allows.
+struct Repetitions {
+  size_t launches = kLaunches, pairs = kPairs;
+
+  // `launch_ns`: to make inputs and warm up.
+  static Repetitions within(double ns, double launch_ns, double pair_ns) {
+    Repetitions r;
+    const double least = launch_ns + kLeastPairs * pair_ns;
+    r.launches = std::clamp(static_cast<size_t>(ns / std::max(least, 1.0)), size_t{1}, kLaunches);
+    const double left = ns / static_cast<double>(r.launches) - launch_ns;
+    r.pairs = static_cast<size_t>(std::clamp(left / std::max(pair_ns, 1.0), double{kLeastPairs}, double{kPairs}));
+    return r;
+  }
+};
+
 RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel, const TrialOptions& options,
                    int64_t rows, ThreadPool& pool) {
   PairedSamples samples, control;
   Memories made;
-  for (size_t launch = 0; launch < kLaunches; ++launch) {
+  Repetitions repeat;
+  for (size_t launch = 0; launch < repeat.launches; ++launch) {
+    Stopwatch making;
     // On the CPU the place in memory matters. On a device it does not, and making inputs takes longer than all else.
     if (options.device == kCpu || made.empty()) made = make_memories(flat, found, options, rows, options.seed + launch);
     Arena arena(options.device);
     Context ctx = context_on(options.device, pool, arena);
     TimedSides sides = options.device == kCpu ? sides_on_cpu(*made[0], kernel, ctx)
                                               : sides_on_device(made, kernel, ctx, device_runtime(options.device));
+    const auto made_ns = static_cast<double>(making.elapsed_ns());
     samples.emplace_back();
     control.emplace_back();
-    for (size_t p = 0; p < kPairs; ++p) {
+    for (size_t p = 0; p < repeat.pairs; ++p) {
+      Stopwatch pair;
       // In turn, so that neither side is always the first.
       double first = sides.calls(), ours = sides.kernel(), second = sides.calls();
       samples.back().push_back({p % 2 == 0 ? first : second, ours});
       control.back().push_back(p % 2 == 0 ? TimePair{first, second} : TimePair{second, first});
+      if (launch == 0 && p == 0)
+        repeat = Repetitions::within(options.timing_s * 1e9, made_ns, static_cast<double>(pair.elapsed_ns()));
     }
   }
   return timing_of(rows, samples, control, options.seed);
@@ -170,7 +200,7 @@ TrialResult try_cuts(const GraphBody& flat, const FoundRegion& found, CutKernel&
         return true;
       }
       if (!wrong.empty() && result.failure.empty())
-        result.failure = fmt::format("{}: {}", cuts[static_cast<size_t>(cut)].text(), wrong);
+        result = failed_trial(check.end(), fmt::format("{}: {}", cuts[static_cast<size_t>(cut)].text(), wrong));
       return !wrong.empty();
     });
   };
@@ -216,15 +246,24 @@ TrialResult try_kernel_here(const GraphBody& flat, const FoundRegion& found, Reg
   if (auto* cuts = dynamic_cast<CutKernel*>(&kernel)) return try_cuts(flat, found, *cuts, options, pool);
   uint64_t seed = options.seed;
   for (int64_t rows : kCheckedRows) {
-    result.failure = RegionCheck(flat, found, options.phase, rows, seed++, options.device, pool).run(kernel);
-    if (!result.failure.empty()) return result;
+    RegionCheck check(flat, found, options.phase, rows, seed++, options.device, pool);
+    if (std::string failure = check.run(kernel); !failure.empty()) return failed_trial(check.end(), std::move(failure));
   }
   for (int64_t rows : options.rows) result.timings.push_back(timed(flat, found, kernel, options, rows, pool));
   return result;
 }
 
+std::string_view trial_end_text(TrialEnd end) { return kEndTexts[static_cast<size_t>(end)]; }
+
+TrialResult failed_trial(TrialEnd end, std::string why) {
+  TrialResult result;
+  result.failure = std::move(why);
+  result.end = end;
+  return result;
+}
+
 Json trial_to_json(const TrialResult& result) {
-  Json json = {{"failure", result.failure}, {"timings", Json::array()}};
+  Json json = {{"failure", result.failure}, {"end", trial_end_text(result.end)}, {"timings", Json::array()}};
   for (const RegionTiming& t : result.timings)
     json["timings"].push_back({{"rows", t.rows},
                                {"calls_ns", t.calls_ns},
@@ -242,6 +281,9 @@ Json trial_to_json(const TrialResult& result) {
 TrialResult trial_from_json(const Json& json) {
   TrialResult result;
   result.failure = json.at("failure").get<std::string>();
+  auto end = std::find(kEndTexts.begin(), kEndTexts.end(), json.at("end").get<std::string>());
+  if (end == kEndTexts.end()) throw Error("{} is no end of a trial.", json.at("end").dump());
+  result.end = static_cast<TrialEnd>(end - kEndTexts.begin());
   for (const Json& t : json.at("timings"))
     result.timings.push_back({t.at("rows").get<int64_t>(), t.at("calls_ns").get<double>(),
                               t.at("kernel_ns").get<double>(), t.at("speedup").get<double>(), t.at("low").get<double>(),
@@ -254,6 +296,12 @@ TrialResult trial_from_json(const Json& json) {
   return result;
 }
 
+bool TrialResult::lasts() const {
+  if (end != TrialEnd::kRight && end != TrialEnd::kWrong && end != TrialEnd::kCallsOff && end != TrialEnd::kCrashed)
+    return false;
+  return std::none_of(timings.begin(), timings.end(), [](const RegionTiming& t) { return t.verdict == "INVALID"; });
+}
+
 bool TrialResult::wins() const {
   bool faster = false;
   for (const RegionTiming& t : timings) {
@@ -263,19 +311,36 @@ bool TrialResult::wins() const {
   return failure.empty() && faster;
 }
 
+TrialResult unfinished_trial(int limit_s) {
+  return failed_trial(TrialEnd::kUnfinished, fmt::format("it did not finish within {} s", limit_s));
+}
+
+TrialResult ended_trial(int status) {
+  if (!WIFSIGNALED(status)) return failed_trial(TrialEnd::kFailed, "its process ended without a result");
+  const int signal = WTERMSIG(status);
+  // What a kernel cannot cause, or does not: the system lacks memory, or somebody ends processes.
+  const bool others = signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+  return failed_trial(others ? TrialEnd::kKilled : TrialEnd::kCrashed,
+                      fmt::format("signal {} ended it", strsignal(signal)));
+}
+
 TrialResult try_kernel(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel,
                        const TrialOptions& options) {
   int ends[2];
   if (pipe(ends) != 0) throw Error("A trial needs a pipe, and there is none left.");
+  const pid_t parent = getpid();
   pid_t child = fork();
   if (child < 0) throw Error("A trial needs a process of its own, and none can be started.");
   if (child == 0) {
+    // A trial does not outlive who waits for it, however that ends.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
     close(ends[0]);
     std::string text;
     try {
       text = dump_json(trial_to_json(try_kernel_here(flat, found, kernel, options)), -1);
     } catch (const std::exception& e) {
-      text = dump_json(trial_to_json({e.what(), {}}), -1);
+      text = dump_json(trial_to_json(failed_trial(TrialEnd::kFailed, e.what())), -1);
     }
     for (size_t at = 0; at < text.size();) {
       ssize_t n = write(ends[1], text.data() + at, text.size() - at);
@@ -304,9 +369,8 @@ TrialResult try_kernel(const GraphBody& flat, const FoundRegion& found, RegionKe
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  if (hung) return {fmt::format("it did not finish within {} s", options.limit_s), {}};
-  if (WIFSIGNALED(status)) return {fmt::format("signal {} ended it", strsignal(WTERMSIG(status))), {}};
-  if (text.empty()) return {"its process ended without a result", {}};
+  if (hung) return unfinished_trial(options.limit_s);
+  if (WIFSIGNALED(status) || text.empty()) return ended_trial(status);
   return trial_from_json(parse_json(text, "the result of a trial"));
 }
 

@@ -68,7 +68,7 @@ class ProductTrials {
       // The plan is made without them, and the report says why.
       for (KernelChoice& kernel : search_.kernels) {
         kernel.tried = true;
-        kernel.trial = {e.what()};
+        kernel.trial = failed_trial(compiled_.kernels.empty() ? TrialEnd::kNotCompiled : TrialEnd::kFailed, e.what());
       }
       return std::move(search_);
     }

@@ -213,9 +213,11 @@ TrialResult try_step(CompiledModel& compiled, const Model& model, ThreadPool& po
   return result;
 }
 
-bool is_slower(const TrialResult& steps) {
-  return std::any_of(steps.timings.begin(), steps.timings.end(),
-                     [](const RegionTiming& t) { return t.verdict == "SLOWER"; });
+bool keeps_tree(const TrialResult& steps) {
+  constexpr double kClearlyBelow = 0.98;
+  return std::any_of(steps.timings.begin(), steps.timings.end(), [](const RegionTiming& t) {
+    return t.verdict == "SLOWER" || t.verdict == "INVALID" || (t.verdict == "UNRESOLVED" && t.speedup < kClearlyBelow);
+  });
 }
 
 std::string step_text(const TrialResult& steps) {

@@ -30,8 +30,9 @@ struct StepTrialOptions {
 TrialResult try_step(CompiledModel& compiled, const Model& model, ThreadPool& pool, GraphPhase phase,
                      const StepTrialOptions& options);
 
-// With one of these batches the plan is slower, beyond the noise.
-bool is_slower(const TrialResult& steps);
+// Whether the tree runs these batches and not the plan: with one of them the plan is slower beyond the noise, or
+// clearly below the tree without that being certain, or the times were too noisy to say anything.
+bool keeps_tree(const TrialResult& steps);
 
 // "a step of 8 tokens takes 1.240 ms by the plan and 1.100 ms by the tree: 0.887x (0.871 to 0.902, SLOWER)", of the
 // batch with the least speed-up.

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ Region region_from_json(const Json& json) {
 std::string request_text(const GraphBody& flat, const std::vector<TrialRequest>& requests, size_t first,
                          const TrialOptions& options) {
   Json json = {{"graph", graph_to_json({"", options.phase, {flat}})},
+               {"parent", getpid()},
                {"device", static_cast<int>(options.device.kind)},
                {"index", static_cast<int>(options.device.index)},
                {"rows", options.rows},
@@ -130,14 +132,13 @@ class Served {
     }
   }
 
-  // Why it ended.
-  std::string end() {
+  // How it ended.
+  TrialResult end(int limit_s) {
     if (hung) kill(child_, SIGKILL);
     int status = 0;
     waitpid(child_, &status, 0);
     child_ = -1;
-    if (WIFSIGNALED(status)) return fmt::format("signal {} ended it", strsignal(WTERMSIG(status)));
-    return "its process ended without a result";
+    return hung ? unfinished_trial(limit_s) : ended_trial(status);
   }
 
   bool hung = false;
@@ -202,12 +203,11 @@ std::vector<TrialResult> try_kernels(const GraphBody& flat, const std::vector<Tr
       }
     }
     if (next == requests.size()) break;
-    const bool hung = served.hung;
-    std::string why = served.end();
-    if (hung) why = fmt::format("it did not finish within {} s", options.limit_s);
-    if (!begun && next == 0) throw Error("The process for trials of kernels failed before the first one: {}.", why);
+    TrialResult ended = served.end(options.limit_s);
+    if (!begun && next == 0)
+      throw Error("The process for trials of kernels failed before the first one: {}.", ended.failure);
     // One that ended after a result has broken the device, and says so itself.
-    if (begun) results[next++].failure = why;
+    if (begun) results[next++] = std::move(ended);
   }
   return results;
 }
@@ -216,6 +216,9 @@ void serve_trials(const std::string& path) {
   std::optional<std::string> text = file_text(path);
   if (!text) throw Error("{} is not a file that can be read.", path);
   Json json = parse_json(*text, path);
+  // Trials do not outlive who waits for them, however that ends.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != json.at("parent").get<pid_t>()) throw Error("Who asked for these trials has ended.");
   Graph graph = graph_from_json(json.at("graph"));
   const GraphBody& flat = graph.root();
   TrialOptions options{.phase = graph.phase,
@@ -230,14 +233,13 @@ void serve_trials(const std::string& path) {
     TrialResult result;
     bool broken = false;
     try {
-      FoundRegion found =
-          region_in_graph(flat, region_from_json(wanted.at("region")), options.device.kind,
-                          wanted.at("products").get<std::set<size_t>>());
+      FoundRegion found = region_in_graph(flat, region_from_json(wanted.at("region")), options.device.kind,
+                                          wanted.at("products").get<std::set<size_t>>());
       std::shared_ptr<RegionKernel> kernel =
           load_region(wanted.at("library").get<std::string>(), found, flat, options.device.kind);
       result = try_kernel_here(flat, found, *kernel, options);
     } catch (const std::exception& e) {
-      result = {e.what(), {}};
+      result = failed_trial(TrialEnd::kFailed, e.what());
       broken = true;
     }
     std::printf("%s\n", dump_json(trial_to_json(result), -1).c_str());
