@@ -64,10 +64,15 @@ std::string content(int file) {
   return text;
 }
 
-// "fastkernels: error: <sentence>" as its last line.
+// "fastkernels: error: <sentence>", its last line that is no warning: those say nothing about why it ended.
 std::string last_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+  for (;;) {
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const size_t begin = text.rfind('\n') + 1;
+    std::string line = text.substr(begin);
+    if (line.find("warning:") == line.npos) return line;
+    text.resize(begin);
+  }
 }
 
 // A candidate may print too, before or after the result.
@@ -78,7 +83,10 @@ std::string object_in(const std::string& text) {
 
 std::string failure_words(const OwnProcess& process) {
   std::string words = last_line(process.err);
-  return words.empty() ? fmt::format("it ended with code {} and printed nothing", process.exit_code) : words;
+  if (process.exit_code < 0)
+    return fmt::format("signal {} ended it{}{}", strsignal(-process.exit_code),
+                       words.empty() ? "" : "; it printed: ", words);
+  return words.empty() ? fmt::format("it ended with code {} and printed no error", process.exit_code) : words;
 }
 
 }  // namespace
