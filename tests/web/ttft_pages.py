@@ -85,6 +85,11 @@ class TtftPages:
                 self.assertGreaterEqual(self.marks("search-timeline", "phase"), 2, number)
                 if number != 0:
                     self.assertEqual(b.count("[data-chart=plan-decode] .bar-value"), sum(drawn_steps(result, "decode")), "times of steps")
+            self.go(f"/run/{runs[1]['run_id']}", pathlib.Path(page).as_uri())
+            self.assertNotIn("No results", b.texts("body")[0], "a search has a plan instead")
+            self.go(f"/report/{runs[1]['run_id']}", pathlib.Path(page).as_uri())
+            self.assertGreater(self.marks("plan-decode", "call"), 4, "the report draws the plan, too")
+            self.assertGreaterEqual(self.marks("search-timeline", "phase"), 2)
             self.go(f"/run/{runs[2]['run_id']}", pathlib.Path(page).as_uri())
             self.assertEqual(self.marks("plan-decode", "kernel"), 0, "without generated kernels")
             # Which kernels a search chooses depends on the machine: here the activation of every layer is one.
@@ -95,7 +100,7 @@ class TtftPages:
             said = b.run("return document.querySelector('[data-chart=plan-decode] [data-mark=kernel]').getAttribute('aria-label')")
             for words in ("silu_and_mul", "a generated kernel", "replaces 1 call", "alone, 1 row", "2.000x"):
                 self.assertIn(words, said)
-            self.assertEqual(b.texts("#plan p.bad"), ["Left to the tree, because the plan is slower: prefill."])
+            self.assertEqual(b.texts("#plan p.bad"), ["Left to the tree, because the plan is slower or was not timed well enough: prefill."])
             self.shot("run-plan")
 
     def artifact(self, database, run_id):

@@ -9,6 +9,7 @@ import {e2eCards} from "./e2e_charts.js";
 import {evalCards} from "./eval_cards.js";
 import {kernelTable} from "./kernel_table.js";
 import {environment, runFigures, runHead} from "./page_run.js";
+import {planCards} from "./plan_cards.js";
 import {pngUrl, standaloneSvg} from "./save.js";
 import {scenarioCard} from "./scenario_detail.js";
 import {ttftBars} from "./ttft_charts.js";
@@ -29,6 +30,7 @@ export async function reportPage({args: [id], query}) {
                   null,
     await e2eCards(run, data.artifacts),
     await evalCards(run, data.artifacts),
+    await planCards(data.artifacts),
     operators.map((name) => operatorSection(name, run, results.filter((r) => r.op === name))),
     at ? await scenarioCard(run, at) :
          await Promise.all(operators.map((name) => results.find((r) => r.op === name && r.speedup))

@@ -23,6 +23,7 @@ export async function runPage({args: [id], query}) {
       data.results.find((r) => r.verdict !== "PASSED" && !r.skipped) || data.results.find((r) => r.speedup) ||
       data.results[0];
   const e2e = await e2eCards(run, data.artifacts) || await evalCards(run, data.artifacts);
+  const plan = await planCards(data.artifacts);
   return [
     runHead(run, [h("a", {href: link("compare", [], {runs: run.id})}, "compare with…"), actionsFor(run)]),
     run.error && run.error !== at?.sentence &&
@@ -33,8 +34,8 @@ export async function runPage({args: [id], query}) {
         [ttftBars(data.ttft), card("Results", {flush: true}, ttftTable("ttft", data.ttft, {ofRun: true}).element)] :
         null,
     e2e,
-    await planCards(data.artifacts),
-    !data.results.length && !data.ttft.length && !e2e &&
+    plan,
+    !data.results.length && !data.ttft.length && !e2e && !plan &&
         card(
             "Results", {},
             run.status === "running" ?

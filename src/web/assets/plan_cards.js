@@ -36,11 +36,11 @@ function planCard(plan) {
                                         planChart(`plan-${phase}`, p.steps, (plan.kernels || {})[phase] || []))));
 }
 
-// Phases whose plan is slower.
+// Phases whose plan is not known to be as fast as the tree.
 function left(plan) {
   const slower = Object.entries(plan.whole_steps || {}).filter(([, s]) => s.left_to_tree).map(([phase]) => phase);
   return slower.length ?
-      h("p", {class: "bad"}, `Left to the tree, because the plan is slower: ${slower.join(", ")}.`) :
+      h("p", {class: "bad"}, `Left to the tree, because the plan is slower or was not timed well enough: ${slower.join(", ")}.`) :
       null;
 }
 
