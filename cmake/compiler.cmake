@@ -9,9 +9,11 @@ endif()
 
 find_program(FK_CCACHE ccache)
 if(FK_CCACHE)
-  # Without these two settings ccache does not cache sources with a precompiled header; none of our sources uses
-  # __TIME__.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${FK_CCACHE}")
+  # Without the first setting ccache does not cache sources with a precompiled header; none of our sources uses
+  # __TIME__. With the second a clone in another folder finds the same objects.
+  set(FK_CCACHE_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" "${FK_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FK_CCACHE_LAUNCHER})
   add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>")
 endif()
 

@@ -6,7 +6,7 @@ endif()
 enable_language(CUDA)
 find_package(CUDAToolkit 12.8 REQUIRED)
 if(FK_CCACHE)
-  set(CMAKE_CUDA_COMPILER_LAUNCHER "${FK_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${FK_CCACHE_LAUNCHER})
 endif()
 
 # CMake 3.25 has no option of nvcc for C++20.

@@ -20,7 +20,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TOGETHER = re.compile(r"/Unity/unity_\d+_cxx\.cxx$")  # sources that CMake compiles as one (cmake/together.cmake)
+TOGETHER = re.compile(r"/together/\w+_\d+\.cpp$")  # sources that are compiled as one (cmake/together.cmake)
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
 
@@ -82,9 +82,11 @@ def one_by_one(entries):
         if not TOGETHER.search(entry["file"]):
             yield entry
             continue
-        for source in INCLUDE.findall(pathlib.Path(entry["file"]).read_bytes()):
-            words = [os.fsdecode(source) if word == entry["file"] else word for word in shlex.split(entry["command"])]
-            yield {**entry, "file": os.fsdecode(source), "command": shlex.join(words)}
+        joined = pathlib.Path(entry["file"])
+        for name in INCLUDE.findall(joined.read_bytes()):
+            source = os.path.normpath(joined.parent / os.fsdecode(name))
+            words = [source if word == entry["file"] else word for word in shlex.split(entry["command"])]
+            yield {**entry, "file": source, "command": shlex.join(words)}
 
 
 def findings(commands, source):
