@@ -205,11 +205,17 @@ constexpr uint32_t kFileDeadly[] = {F_SETOWN,
 constexpr uint32_t kControlAllowed[] = {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX};
 constexpr uint32_t kControlDeadly[] = {FIOSETOWN, SIOCSPGRP};
 
-void judge_mappings(SeccompProgram& program, const std::vector<AddressRange>& ours) {
+void judge_mappings(SeccompProgram& program, const std::vector<AddressRange>& ours, bool drives_gpu) {
   for (long nr : {SYS_munmap, SYS_mprotect, SYS_madvise})
     program.where(static_cast<uint32_t>(nr), [&] { program.ask_if_touched(0, 1); });
   // Without MAP_FIXED the kernel chooses a free address. MAP_FIXED_NOREPLACE alone replaces nothing.
   program.where(SYS_mmap, [&] {
+    // Shared memory without a file is in no account: not in the limit of a process, not in what is its own.
+    if (!drives_gpu) {
+      program.load_argument(3);
+      program.mask(MAP_SHARED | MAP_ANONYMOUS);
+      program.answer_if(MAP_SHARED | MAP_ANONYMOUS, SECCOMP_RET_ERRNO | EPERM);
+    }
     program.load_argument(3);
     program.mask(MAP_FIXED);
     program.answer_if(0, SECCOMP_RET_ALLOW);
@@ -305,7 +311,7 @@ bool install_seccomp_filter(const std::vector<AddressRange>& ours, bool drives_g
   for (long nr : kAllowed) program.answer_if(number(nr), SECCOMP_RET_ALLOW);
   if (registers_restartable_sequences())
     program.answer_if(SYS_rseq, SECCOMP_RET_ALLOW);  // for every thread, or it aborts
-  judge_mappings(program, ours);
+  judge_mappings(program, ours, drives_gpu);
   judge_options(program, drives_gpu);
   if (drives_gpu) {
     for (long nr : kDriver) program.answer_if(number(nr), SECCOMP_RET_ALLOW);

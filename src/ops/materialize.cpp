@@ -58,10 +58,17 @@ SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> s
   return g;
 }
 
-void fill_normal(const View& view, double mean, double deviation, const Stream& stream, double multiples_of = 0) {
+// One to three neighbours of a number above it, in a dtype.
+double raised(double x, DType dtype, uint32_t neighbours) {
+  return x == 0 ? x : x + neighbours * std::ldexp(dtype_epsilon(dtype), std::ilogb(x));
+}
+
+void fill_normal(const View& view, double mean, double deviation, const Stream& stream, double multiples_of = 0,
+                 bool with_neighbours = false) {
   constexpr int64_t kLarge = int64_t{1} << 16;  // from this size on (about 4 ms of work) starting threads pays off
   auto* address = static_cast<std::byte*>(view.data());
   size_t step = dtype_size(view.dtype());
+  const Stream choices(stream.key() ^ 0x6e656967u);  // not the numbers of which the values are made
   ThreadPool pool(view.numel() >= kLarge ? std::min(usable_cores(), 8) : 1);
   pool.parallel_for(view.numel(), kLarge / 8, [&](int64_t begin, int64_t end) {
     std::array<double, 256> values;
@@ -73,6 +80,9 @@ void fill_normal(const View& view, double mean, double deviation, const Stream& 
         value = mean + deviation * value;
         if (multiples_of != 0) value = multiples_of * std::round(value / multiples_of);
       }
+      for (size_t i = 0; with_neighbours && i < some.size(); ++i)
+        if (const uint32_t r = choices.u32(static_cast<uint64_t>(first) + i); r % 2 == 0)
+          some[i] = raised(some[i], view.dtype(), 1 + r / 2 % 3);
       store_elements(address + static_cast<size_t>(first) * step, view.dtype(), 1, n, values.data());
     }
   });
@@ -162,7 +172,7 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
   auto copy = [&](const View& from) { copy_elements(from, view); };
   switch (generator.kind) {
     case Kind::kNormal:
-      return fill_normal(view, generator.a, generator.b, stream, generator.c);
+      return fill_normal(view, generator.a, generator.b, stream, generator.c, generator.with_neighbours);
     case Kind::kUniform:
       return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
     case Kind::kUniformOr:

@@ -83,6 +83,11 @@ struct Generator {
   double a = 0;
   double b = 1;
   double c = 0;
+  // Of kNormal: half of the rounded numbers are one to three neighbours of the tensor's dtype above their multiple.
+  bool with_neighbours = false;
+  // The contract gives a meaning to values that these numbers do not have: a negative slot, an id outside the table,
+  // minus infinity. The judge has calls with some of them (input_families.h).
+  bool may_be_special = false;
 
   friend bool operator==(const Generator&, const Generator&) = default;
   // Filled from the sequences of the workload as a whole, not element by element from a random stream.
@@ -94,6 +99,10 @@ struct Generator {
   // The position and the value of the maximum cannot be predicted, and often it occurs twice.
   static Generator normal_in_steps(double mean, double deviation, double step) {
     return {Kind::kNormal, mean, deviation, step};
+  }
+  // The same for kernels that only compare: who does not look at the lowest bits takes different values for equal ones.
+  static Generator normal_near_steps(double mean, double deviation, double step) {
+    return {Kind::kNormal, mean, deviation, step, true};
   }
   static Generator uniform(double low, double high) { return {Kind::kUniform, low, high}; }
   // For parameters whose special value switches something off.
@@ -109,6 +118,11 @@ struct Generator {
   }
   static Generator constant(double value) { return {Kind::kConstant, value, 0}; }
   static Generator metadata(Kind kind) { return {kind, 0, 0}; }
+  Generator or_special() const {
+    Generator g = *this;
+    g.may_be_special = true;
+    return g;
+  }
   static Generator routing(Kind kind, int64_t experts, int64_t top_k) {
     return {kind, static_cast<double>(experts), static_cast<double>(top_k), kSkewed};
   }

@@ -61,6 +61,7 @@ class CallTruth {
     View reference;
     const View* before = nullptr;  // its content before the call, states only
     Bounds bounds = {};
+    double typical_error = -1;  // the baseline's median; negative: not compared
   };
   const std::vector<Item>& items() const { return items_; }
 
@@ -69,6 +70,9 @@ class CallTruth {
   Comparison compare_item(const Item& item, const Tensor& got) const;
 
  private:
+  Comparison compare_elements(const Item& item, const Tensor& got) const;
+  // Whether as many bits were kept as the baseline keeps: looks at the median of the errors, not at the largest.
+  void compare_typical(const Item& item, const Tensor& got, Comparison& c) const;
   CallCheckResult check_items(const CallOutcome& outcome) const;
   // Rounds the results of the operators inside once more; false if that was done often enough.
   bool round_again() const;
@@ -84,6 +88,7 @@ class CallTruth {
   BaselineRatios ratios_;
   // The farthest that each element of an item was moved by rounding, and how often it was done.
   mutable std::vector<std::vector<double>> moved_;
+  mutable std::vector<double> moved_typically_;
   mutable int rounded_ = 0;
 };
 

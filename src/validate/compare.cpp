@@ -181,8 +181,11 @@ Comparison compare_floats(const View& result, const View& reference, const Bound
   c.rms_error = std::sqrt(t.sum_of_squares / static_cast<double>(n));
   if (t.wrong > 0) {
     c.fault = Comparison::Fault::kElement;
-    c.sentence = fmt::format("{} of {} elements are off, worst at {}: {} instead of {} (allowed ± {:.3g})", t.wrong, n,
-                             c.worst.str(), c.got, c.want, t.allowed);
+    // The sign of a NaN says nothing, nor does the allowed error: none makes it right.
+    const std::string got = std::isnan(c.got) ? "nan" : fmt::format("{}", c.got);
+    const std::string allowed = std::isfinite(c.got) ? fmt::format(" (allowed ± {:.3g})", t.allowed) : "";
+    c.sentence = fmt::format("{} of {} elements are off, worst at {}: {} instead of {}{}", t.wrong, n, c.worst.str(),
+                             got, c.want, allowed);
   } else if (!(c.largest_error <= bounds.largest_error)) {
     c.fault = Comparison::Fault::kLargest;
     c.ratio = c.largest_error / bounds.largest_error;

@@ -42,6 +42,7 @@ struct Comparison {
     kShape,
     kElement,     // an element is out of bounds, NaN, or infinite where the reference is not
     kLargest,     // all elements are within their bounds, but the largest error is too large
+    kTypical,     // the median of the errors is too large (call_check.h)
     kMeanSquare,  // all elements are within their bounds, but the mean square error is too large
     kReference,   // the reference is NaN: no result can be right
   };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "ops/formats/weight_format.h"
@@ -112,12 +113,25 @@ constexpr InputFamily kFamilies[] = {
     {"zeros", zeros},
     {"outliers in the weights", nullptr, outliers},
     {"exact integers", small_integers, smaller_integers, true},
+    {.name = "special values", .special = true},
 };
 constexpr InputFamily kFlipLast = {"last element flipped", flip_last};
 constexpr InputFamily kFlipOne = {"one element flipped", flip_one};
 
 int64_t between(const Stream& stream, uint64_t i, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(stream.below(i, static_cast<uint64_t>(high - low + 1)));
+}
+
+// One in four: no slot, an id below or above the table, or minus infinity, but not for a whole row.
+void make_special(const View& v, const Generator& generator, const Stream& stream) {
+  const bool ids = generator.kind == Generator::Kind::kIntegers, real = dtype_is_float(v.dtype());
+  const int64_t n = row_length(v);
+  rewrite(v, [&](double x, int64_t i) {
+    const uint32_t r = stream.u32(static_cast<uint64_t>(i));
+    if (r % 4 != 0) return x;
+    if (real) return i % n == 0 ? x : -std::numeric_limits<double>::infinity();
+    return ids && r / 4 % 2 == 0 ? generator.b : -1.0;
+  });
 }
 
 // Attention requires decoding sequences first.
@@ -147,7 +161,15 @@ bool may_be_rewritten(const InputSpec& spec) {
          (spec.generator.kind == Kind::kNormal || spec.generator.kind == Kind::kIntegers);
 }
 
+bool has_special_values(const Inputs& specs) {
+  return std::any_of(specs.begin(), specs.end(), [](const auto& s) { return s && s->generator.may_be_special; });
+}
+
 void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed) {
+  for (size_t i = 0; family.special && i < specs.size(); ++i)
+    if (specs[i] && specs[i]->generator.may_be_special)
+      make_special(*data.given[i], specs[i]->generator,
+                   Stream(seed, fmt::format("{} {}", family.name, root.info().args[i].name)));
   if (family.inputs == nullptr) return;
   for (size_t i = 0; i < specs.size(); ++i)
     if (specs[i] && may_be_rewritten(*specs[i]))

@@ -21,6 +21,8 @@ struct InputFamily {
   Rewrite weights = nullptr;  // for every weight; null: as generated
   // Every sum over these numbers is exact in float, in any order.
   bool exact = false;
+  // Values that only the contract knows, where a generator says that there are some (Generator::may_be_special).
+  bool special = false;
 };
 
 std::span<const InputFamily> input_families();
@@ -35,6 +37,8 @@ const InputFamily& flip_one_family();
 // Whether families and factors may change an input. Not changed: indices, tables and positions, and floats whose range
 // has a meaning (probabilities, temperatures), which are generated from an interval.
 bool may_be_rewritten(const InputSpec& spec);
+// Whether the family of special values changes an input of the call.
+bool has_special_values(const Inputs& specs);
 // Applies the family to inputs and states. `specs` describe how the data were generated.
 void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed);
 // `specs` describe the weights; those in a weight format are rounded to it again.

@@ -80,6 +80,7 @@ class Judging {
     if (!(shapes_.full == workload))
       note(fmt::format("The oracle would need about {:.1f} s for {}; the largest call judged has {}.",
                        reference_seconds(info, init, workload), workload_text(workload), workload_text(shapes_.full)));
+    shapes_.special = has_special_values(options.inputs->specs(*tree_, shapes_.small));
     shapes_.recorded = options.inputs->has_recorded() && shapes_.full == workload;
     if (options.inputs->has_recorded() && !shapes_.recorded)
       note("The scenario's own values are of its whole workload, so they were not judged against the oracle.");

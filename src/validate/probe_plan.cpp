@@ -72,6 +72,7 @@ class Planner {
     calls_.clear();
     for (const InputFamily& family : input_families()) {
       if (&family == &standard_family() || (family.weights != nullptr && shapes_.large_weights)) continue;
+      if (family.special && !shapes_.special) continue;
       add(std::string(family.name), family, shapes_.small, fresh()).weights = 1;
     }
     add("ragged", standard_family(), ragged_workload(shapes_.small), fresh()).weights = 1;

@@ -29,6 +29,7 @@ struct PlanShapes {
   bool full_differs = false;
   bool recorded = false;       // there are recorded values for the full shape
   bool large_weights = false;  // making weights takes seconds: families with their own weights are skipped
+  bool special = false;        // an input has special values
 };
 
 std::vector<PlannedCall> plan_calls(const PlanShapes& shapes, const JudgeOptions& options);

@@ -10,9 +10,9 @@ namespace fk {
 OutputSpecs Argmax::outputs(const Init&, Args given) { return {TensorSpec{{given[0]->size(0)}, DType::kI64}}; }
 
 Inputs Argmax::inputs(const Init&, const Workload& w) {
-  // Rounded to steps, so that about every third row has its maximum twice and the choice of the first is tested. The
-  // value and the position of the maximum cannot be known without reading the whole row.
-  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal_in_steps(0, 3, 0.25)}};
+  // Near steps, so that some rows have their maximum twice and the choice of the first is tested, and others have it
+  // beside a neighbour. The value and the position of the maximum cannot be known without reading the whole row.
+  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal_near_steps(0, 3, 0.25).or_special()}};
 }
 
 Cost Argmax::cost(const Init&, const Workload& w) {

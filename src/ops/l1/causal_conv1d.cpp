@@ -24,7 +24,7 @@ Inputs CausalConv1d::inputs(const Init& init, const Workload& w) {
   int64_t S = w.num_sequences();
   InputSpec x{{{w.num_tokens(), init.dim}, w.dtype}, Generator::normal()};
   InputSpec windows{{{fk::state_slots(w), init.width - 1, init.dim}, w.dtype}, Generator::normal()};
-  InputSpec slots{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots)};
+  InputSpec slots{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots).or_special()};
   InputSpec offsets{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)};
   return {x, windows, slots, needs_offsets(w) ? std::optional(offsets) : std::nullopt};
 }

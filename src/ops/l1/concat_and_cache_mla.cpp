@@ -12,7 +12,7 @@ Inputs ConcatAndCacheMLA::inputs(const Init& init, const Workload& w) {
   auto rows = [&](int64_t width) { return InputSpec{{{w.num_tokens(), width}, w.dtype}, Generator::normal()}; };
   InputSpec cache{{{cache_blocks(w), w.page_size, init.kv_lora_rank + init.qk_rope_head_dim}, w.dtype},
                   Generator::normal()};
-  InputSpec slots{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kSlotMapping)};
+  InputSpec slots{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kSlotMapping).or_special()};
   return {rows(init.kv_lora_rank), rows(init.qk_rope_head_dim), cache, slots};
 }
 

@@ -14,7 +14,7 @@ OutputSpecs Embedding::outputs(const Init& init, Args given) {
 }
 
 Inputs Embedding::inputs(const Init& init, const Workload& w) {
-  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, init.num_embeddings)}};
+  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, init.num_embeddings).or_special()}};
 }
 
 Cost Embedding::cost(const Init& init, const Workload& w) {

@@ -9,7 +9,7 @@ namespace fk {
 Inputs IndexerKCache::inputs(const Init& init, const Workload& w) {
   return {InputSpec{{{w.num_tokens(), init.head_dim}, w.dtype}, Generator::normal()},
           InputSpec{{{cache_blocks(w), w.page_size, init.head_dim}, w.dtype}, Generator::normal()},
-          InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kSlotMapping)}};
+          InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kSlotMapping).or_special()}};
 }
 
 Cost IndexerKCache::cost(const Init& init, const Workload& w) {

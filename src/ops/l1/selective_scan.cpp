@@ -29,7 +29,7 @@ Inputs SelectiveScan::inputs(const Init& init, const Workload& w) {
   DType wide = w.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   auto rows = [&](int64_t width, double mean) { return InputSpec{{{T, width}, w.dtype}, Generator::normal(mean, 1)}; };
   InputSpec states{{{fk::state_slots(w), init.dim, init.state_size}, wide}, Generator::normal()};
-  InputSpec slots{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots)};
+  InputSpec slots{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots).or_special()};
   InputSpec offsets{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)};
   // Steps of 0.02 to 0.3: a state remembers some ten tokens.
   return {rows(init.dim, 0),

@@ -11,7 +11,7 @@ namespace fk {
 OutputSpecs Softmax::outputs(const Init&, Args given) { return {given[0]->spec()}; }
 
 Inputs Softmax::inputs(const Init&, const Workload& w) {
-  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal(0, 3)}};
+  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal(0, 3).or_special()}};
 }
 
 Cost Softmax::cost(const Init&, const Workload& w) {

@@ -11,7 +11,7 @@ OutputSpecs StoreKVCache::outputs(const Init&, Args) { return {}; }
 Inputs StoreKVCache::inputs(const Init& init, const Workload& w) {
   InputSpec token{{{w.num_tokens(), init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
   InputSpec cache{{{cache_blocks(w), w.page_size, init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
-  InputSpec slots{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kSlotMapping)};
+  InputSpec slots{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kSlotMapping).or_special()};
   return {token, token, cache, cache, slots};
 }
 

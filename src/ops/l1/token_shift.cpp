@@ -15,7 +15,7 @@ Inputs TokenShift::inputs(const Init& init, const Workload& w) {
   const int64_t S = w.num_sequences();
   Inputs all = {InputSpec{{{w.num_tokens(), init.hidden_size}, w.dtype}, Generator::normal()},
                 InputSpec{{{state_slots(w), init.hidden_size}, w.dtype}, Generator::normal()},
-                InputSpec{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots)},
+                InputSpec{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots).or_special()},
                 InputSpec{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)}};
   if (!needs_offsets(w)) all[3].reset();
   return all;

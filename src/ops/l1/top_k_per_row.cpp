@@ -12,10 +12,10 @@ OutputSpecs TopKPerRow::outputs(const Init& init, Args given) {
 }
 
 Inputs TopKPerRow::inputs(const Init&, const Workload& w) {
-  // In steps, so that some are equal; f32 in every dtype, as the indexer makes them.
+  // Near steps, so that some are equal and others neighbours; f32 in every dtype, as the indexer makes them.
   DType dtype = w.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   return {InputSpec{{{w.num_tokens(), blocks_per_sequence(w), w.page_size}, dtype},
-                    Generator::normal_in_steps(0, 1, 0x1p-8)},
+                    Generator::normal_near_steps(0, 1, 0x1p-8)},
           InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kPositions)}};
 }
 
@@ -24,7 +24,8 @@ Cost TopKPerRow::cost(const Init& init, const Workload& w) {
   for (const Sequence& s : w.sequences)
     for (int64_t i = 0; i < s.query_len; ++i) seen += static_cast<double>(s.context_len + i + 1);
   auto T = static_cast<double>(w.num_tokens());
-  return {.read_bytes = 4 * seen + 8 * T, .written_bytes = 4 * T * static_cast<double>(init.top_k), .vector_flops = seen};
+  return {
+      .read_bytes = 4 * seen + 8 * T, .written_bytes = 4 * T * static_cast<double>(init.top_k), .vector_flops = seen};
 }
 
 std::vector<Case<TopKPerRow>> TopKPerRow::cases() {
@@ -70,8 +71,8 @@ class TopKPerRowOracle final : public TopKPerRow {
       for (const auto& [value, j] : keys) chosen.push_back(j);
       std::sort(chosen.begin(), chosen.end());
       for (int64_t i = 0; i < init_.top_k; ++i)
-        set(indices, i < static_cast<int64_t>(chosen.size()) ? static_cast<double>(chosen[static_cast<size_t>(i)]) : -1, t,
-            i);
+        set(indices, i < static_cast<int64_t>(chosen.size()) ? static_cast<double>(chosen[static_cast<size_t>(i)]) : -1,
+            t, i);
     }
   }
 };
