@@ -75,6 +75,11 @@ using f16 = __fp16;  // GCC 12 has the other name on x86 only
 using f16 = _Float16;
 #endif
 
+inline const char* dtype_text(int dtype) {
+  constexpr const char* kNames[] = {"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8", "i32", "i64", "bool"};
+  return dtype >= 0 && dtype <= static_cast<int>(DType::kBool) ? kNames[dtype] : "an unknown dtype";
+}
+
 template <class T>
 inline constexpr int kDTypeOf = -1;
 template <>
@@ -144,7 +149,8 @@ class View {
 
   template <class T>
   T* ptr() const {
-    if (kDTypeOf<T> != v_.dtype) throw Error("a view of dtype %d was read as another type", v_.dtype);
+    if (kDTypeOf<T> != v_.dtype)
+      throw Error("a view of %s was read as another type; to see its bits, cast data()", dtype_text(v_.dtype));
     return static_cast<T*>(v_.data);
   }
   // Row t of the first dimension.
@@ -337,15 +343,10 @@ void with_float(DType dtype, const Body& body) {
     body(bf16{});
   else if (dtype == DType::kF32)
     body(float{});
-#ifdef __CUDACC__
   else if (dtype == DType::kF16)
     body(f16{});
   else
-    throw Error("it computes in bf16, f16 and f32 only, not in dtype %d", static_cast<int>(dtype));
-#else
-  else
-    throw Error("it computes in bf16 and f32 only, not in dtype %d", static_cast<int>(dtype));
-#endif
+    throw Error("it computes in bf16, f16 and f32 only, not in %s", dtype_text(static_cast<int>(dtype)));
 }
 
 #ifdef __CUDACC__

@@ -28,7 +28,7 @@ class Dashboard final : public Verb {
         .show_default();
     flags.option("--token", options_.token, "Token that other hosts must give [random, and printed]").type_name("TEXT");
     flags.option("--out", out_, "Write one self-contained file instead of serving").type_name("FILE.html");
-    flags.option("--runs", runs_, "Newest runs that the file holds in full")
+    flags.option("--runs", runs_, "Newest runs that the file holds; the ten newest with all samples")
         .range(1, 100000)
         .type_name("N")
         .show_default();

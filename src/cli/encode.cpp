@@ -85,7 +85,7 @@ class Encode final : public Verb {
     if (common.json)
       print_json(report);
     else if (common.csv)
-      print_out(csv(report));
+      print_csv(csv(report));
     else
       print_summary(report, common);
   }

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include "cli/prompt.h"
 #include "core/error.h"
@@ -14,16 +13,30 @@
 namespace fk {
 namespace {
 
+// More than any model can read; a device or a pipe may have no end.
+constexpr size_t kLargestPrompt = size_t{64} << 20;
+
+std::string limited_text(std::istream& in, const std::string& what) {
+  std::string text;
+  char block[65536];
+  while (in.read(block, sizeof block), in.gcount() > 0) {
+    text.append(block, static_cast<size_t>(in.gcount()));
+    if (text.size() > kLargestPrompt)
+      throw Error("{} has more than {} MiB; no model reads such a prompt.", what, kLargestPrompt >> 20);
+  }
+  return text;
+}
+
 // The text of a file without the end of its last line; "-" is standard input.
 std::string read_prompt(const std::string& path) {
   std::string text;
   if (path == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+    text = limited_text(std::cin, "Standard input");
   } else {
     std::ifstream file(path, std::ios::binary);
     if (!file || std::filesystem::is_directory(path))
       throw Error("The prompt file {} cannot be read.", in_quotes(path));
-    text.assign(std::istreambuf_iterator<char>(file), {});
+    text = limited_text(file, "The prompt file " + in_quotes(path));
   }
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();

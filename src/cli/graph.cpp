@@ -67,7 +67,7 @@ class GraphVerb final : public Verb {
     if (dot_) return print_text(graph_to_dot(graph, level_));
     if (common.json) return print_out(dump_json(graph_to_json(graph, level_)) + "\n");
     Graph open = open_bodies(graph, level_);
-    if (common.csv) return print_out(nodes_of_all(open).to_csv());
+    if (common.csv) return print_csv(nodes_of_all(open).to_csv());
     print_out(summary(graph));
     for (size_t i = open.bodies.size(); i-- > 0;) {
       const GraphBody& body = open.bodies[i];

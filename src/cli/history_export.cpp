@@ -76,7 +76,9 @@ void export_runs(StoreReader& store, const std::vector<std::string>& run_ids, co
   std::optional<OutputFile> file;
   if (!out_path.empty()) file.emplace(out_path);
   auto write = [&](const std::string& text) { file ? file->write(text) : print_out(text); };
-  if (common.csv) {
+  if (common.csv && !file) {
+    print_csv(csv_text(store, run_ids, table));
+  } else if (common.csv) {
     write(csv_text(store, run_ids, table));
   } else {
     for (const std::string& id : run_ids)

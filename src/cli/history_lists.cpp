@@ -139,9 +139,11 @@ void check_operator(StoreReader& store, const std::string& op) {
 void print_runs(StoreReader& store, const RunQuery& query, const CommonOptions& common) {
   std::vector<RunRecord> runs = store.runs(query);
   if (common.json) return print_runs_as_json(store, runs);
-  std::vector<Table::Column> columns = {
-      {"timestamp", "TIMESTAMP"}, {"run_name", "RUN NAME"}, {"key_metrics", "KEY METRICS"}, {"verdict", "VERDICT"},
-      {"candidate", "CANDIDATE"}, {"filter", "FILTER"},     {"status", "STATUS"},           {"run_id", "RUN ID"}};
+  // A run's id begins with its time.
+  std::vector<Table::Column> columns = {{"timestamp", "TIMESTAMP", false, 4}, {"run_name", "RUN NAME"},
+                                        {"key_metrics", "KEY METRICS"},       {"verdict", "VERDICT"},
+                                        {"candidate", "CANDIDATE", false, 2}, {"filter", "FILTER", false, 3},
+                                        {"status", "STATUS", false, 1},       {"run_id", "RUN ID", true}};
   if (common.csv)
     for (const char* key : {"tier", "git_commit", "device", "device_name", "avg_speedup", "total_passed",
                             "total_failed", "ttft_ms", "tpot_ms"})
@@ -178,24 +180,26 @@ namespace {
 
 // In JSON and CSV the ends of an interval are separate columns.
 std::vector<Table::Column> operator_columns(std::vector<Table::Column> first, const CommonOptions& common) {
+  const bool has_device = first.back().key == "device";
   first.push_back({"speedup", "SPEEDUP"});
   if (common.csv)
     first.insert(first.end(), {{"low", "LOW"}, {"high", "HIGH"}});
   else
     first.push_back({"interval", "99 % INTERVAL"});
   first.insert(first.end(), {{"verdict", "VERDICT"},
-                             {"pass", "PASS"},
-                             {"err_ratio", "ERR_RATIO"},
-                             {"candidate", "CANDIDATE"},
-                             {"filter", "FILTER"},
-                             {"run_id", "RUN ID"}});
+                             {"pass", "PASS", false, 1},
+                             {"err_ratio", "ERR_RATIO", false, 1},
+                             {"candidate", "CANDIDATE", false, 2},
+                             {"filter", "FILTER", false, 3},
+                             {"run_id", "RUN ID", true}});
   if (common.csv)
     for (const char* key : {"timed", "scenario_set", "timed_set", "confirmed", "device", "device_name"})
-      first.push_back({key, key});
+      if (!has_device || std::string_view(key) != "device") first.push_back({key, key});
   return first;
 }
 
-std::vector<Cell> operator_row(std::vector<Cell> row, const OperatorRecord& o, const CommonOptions& common) {
+std::vector<Cell> operator_row(std::vector<Cell> row, const OperatorRecord& o, const CommonOptions& common,
+                               bool has_device = false) {
   row.push_back(speedup(o.speedup));
   if (common.csv)
     for (std::optional<double> end : {o.low, o.high}) row.push_back(Cell(end, 6));
@@ -205,8 +209,8 @@ std::vector<Cell> operator_row(std::vector<Cell> row, const OperatorRecord& o, c
                          Cell(o.run_id)});
   if (common.csv) {
     row.emplace_back(o.timed);
-    for (const std::string& text : {o.scenario_set, o.timed_set, o.confirmed, o.device, o.device_name})
-      row.push_back(word(text));
+    for (const std::string* text : {&o.scenario_set, &o.timed_set, &o.confirmed, &o.device, &o.device_name})
+      if (!has_device || text != &o.device) row.push_back(word(*text));
   }
   return row;
 }
@@ -224,7 +228,7 @@ void print_operator_history(StoreReader& store, const RunQuery& query, const Com
   std::vector<OperatorRecord> rows = store.operator_history(query.op, query);
   if (print_as_json(rows, common)) return;
   auto table_of = [&](const std::vector<OperatorRecord>& list) {
-    Table table(operator_columns({{"timestamp", "TIMESTAMP"}, {"run_name", "RUN NAME"}}, common));
+    Table table(operator_columns({{"timestamp", "TIMESTAMP", false, 4}, {"run_name", "RUN NAME"}}, common));
     for (const OperatorRecord& o : list) table.add_row(operator_row({utc_text(o.started_us), o.run_name}, o, common));
     return table;
   };
@@ -244,7 +248,7 @@ void print_best(StoreReader& store, const RunQuery& query, const CommonOptions& 
   if (print_as_json(rows, common)) return;
   Table table(operator_columns({{"operator", "OPERATOR"}, {"scenarios", "SCENARIOS"}, {"device", "DEVICE"}}, common));
   for (const OperatorRecord& o : rows)
-    table.add_row(operator_row({o.op, Cell(fmt::format("{} ({})", o.timed, o.timed_set)), o.device}, o, common));
+    table.add_row(operator_row({o.op, Cell(fmt::format("{} ({})", o.timed, o.timed_set)), o.device}, o, common, true));
   if (!common.csv && rows.empty())
     return print_out(
         "No best yet: none of these runs has a correct candidate whose whole interval lies above 1 and that was "

@@ -71,9 +71,11 @@ void check_judged(const std::vector<CandidateRecord>& records, bool allow_incorr
           fmt::format("The candidate for {} was judged {} in {}; what the model computes with it may be wrong.", r.op,
                       r.verdict, r.scenario));
     if (r.judged == "never")
-      warn_on_stderr(fmt::format(
-          "The candidate for {} was never judged and may be wrong; `fastkernels kernels --target {}` judges it.", r.op,
-          r.op));
+      warn_on_stderr(
+          fmt::format("The candidate for {} was never judged and may be wrong; `fastkernels kernels --target {}` "
+                      "judges it and, unlike "
+                      "--check, stores the verdict.",
+                      r.op, r.op));
   }
 }
 

@@ -155,6 +155,8 @@ class Kernels final : public Verb {
       throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
                        output_);
     if (check_ && resume_) throw UsageError("--check stores nothing that could be resumed; leave --resume out");
+    if (check_ && !(record_.name.empty() && record_.tags.empty() && record_.note.empty()))
+      throw UsageError("--check stores no run that --name, --tag or --note could describe; leave them out");
     if (check_ && !repro_.empty()) throw UsageError("--check and --repro exclude each other; give one of them");
     if (!watch_) return;
     if (resume_ || self_test_ || list_)
@@ -236,7 +238,7 @@ class Kernels final : public Verb {
     Json not_run = Json::array();
     auto finish = [&](bool early) -> std::string {
       progress.show("");
-      std::string failed = failure_sentence(rows, self_test_);
+      std::string failed = failure_sentence(rows, self_test_, fail_fast_);
       Json document = make_document(targets, rows, common, early);
       if (!load.is_null()) document["load"] = load;
       if (!not_run.empty()) document["not_run"] = not_run;

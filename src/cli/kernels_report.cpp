@@ -228,9 +228,11 @@ struct KernelsReport::State {
   std::string unprinted = {};  // any other output error
   bool printed = false;        // something was printed, so a blank line comes next
 
-  void print(const std::string& text) {
+  void print(const std::string& text) { print(text, print_out); }
+  void print_csv(const std::string& text) { print(text, fk::print_csv); }
+  void print(const std::string& text, void (*to_output)(std::string_view)) {
     try {
-      if (!closed) print_out(text);
+      if (!closed) to_output(text);
     } catch (const OutputClosed&) {
       closed = true;
     } catch (const Error& error) {
@@ -243,7 +245,7 @@ struct KernelsReport::State {
 KernelsReport::KernelsReport(const std::vector<KernelTarget>& targets, const std::vector<KernelRow>& rows,
                              const CommonOptions& common, const ReportOptions& options)
     : state_(new State{rows, common, options, KernelsTable(targets, options.timed, style_of(STDOUT_FILENO))}) {
-  if (common.csv) state_->print(KernelsTable::csv_head());
+  if (common.csv) state_->print_csv(KernelsTable::csv_head());
 }
 
 KernelsReport::~KernelsReport() = default;
@@ -258,14 +260,14 @@ void KernelsReport::begin(const std::string& op, size_t first) {
 
 void KernelsReport::row_added() {
   const KernelRow& row = state_->rows.back();
-  if (state_->common.csv) state_->print(KernelsTable::csv_row(row));
+  if (state_->common.csv) state_->print_csv(KernelsTable::csv_row(row));
   if (!state_->common.text()) return;
   begin(row.json.value("operator", ""), state_->rows.size() - 1);
   state_->print(state_->table.row(row));
 }
 
 void KernelsReport::not_run(const std::string& op, const std::string& scenario) {
-  if (state_->common.csv) state_->print(KernelsTable::csv_not_run(op, scenario));
+  if (state_->common.csv) state_->print_csv(KernelsTable::csv_not_run(op, scenario));
   if (!state_->common.text()) return;
   begin(op, state_->rows.size());
   ++state_->left_out;
@@ -293,7 +295,7 @@ void KernelsReport::finish(const Json& document, const std::string& path) {
   if (!state_->unprinted.empty()) throw Error("{}", state_->unprinted);
 }
 
-std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test) {
+std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test, bool fail_fast) {
   size_t passed = 0, skipped = 0, differs = 0;
   for (const KernelRow& r : rows) {
     const Json* t = timing_of(r.json);
@@ -302,6 +304,9 @@ std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test)
     passed += r.passed() ? 1 : 0;
     skipped += r.without_credit() ? 1 : 0;
   }
+  if (passed + skipped < rows.size() && fail_fast)
+    return fmt::format("{} did not pass in {}, and --fail-fast ended the run there.",
+                       rows.back().json.value("operator", ""), rows.back().json.value("scenario", ""));
   if (passed + skipped < rows.size())
     return fmt::format("{} of {} scenarios did not pass.", rows.size() - passed - skipped, rows.size());
   if (differs > 0)

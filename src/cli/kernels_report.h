@@ -70,6 +70,6 @@ class KernelsReport {
 
 Json aggregate_json(const std::vector<KernelRow>& rows);
 // Empty where nothing failed. In a self-test, a baseline that differs from itself is a failure too.
-std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test);
+std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test, bool fail_fast);
 
 }  // namespace fk

@@ -56,7 +56,7 @@ class List final : public Verb {
   using Section = std::pair<std::string, Table>;
 
   void show(const std::vector<Section>& sections, const CommonOptions& common) const {
-    if (common.csv) return print_out(sections[0].second.to_csv());
+    if (common.csv) return print_csv(sections[0].second.to_csv());
     Json json = Json::object();
     for (const auto& [name, table] : sections) {
       if (common.json)
@@ -91,11 +91,11 @@ class List final : public Verb {
   }
 
   static Table models() {
-    Table table({{"model", "MODEL"},
-                 {"family", "FAMILY"},
-                 {"category", "CATEGORY"},
-                 {"architecture", "ARCHITECTURE"},
-                 {"hf_id", "HF ID"},
+    Table table({{"model", "MODEL", true},
+                 {"family", "FAMILY", true},
+                 {"category", "CATEGORY", false, 3},
+                 {"architecture", "ARCHITECTURE", false, 2},
+                 {"hf_id", "HF ID", true, 1},
                  {"parameters", "PARAMETERS"},
                  {"layers", "LAYERS"},
                  {"hidden_size", "HIDDEN"}});
@@ -120,8 +120,8 @@ class List final : public Verb {
   Table operators() const {
     auto families = families_by_operator();
     Table table({{"level", "LEVEL"},
-                 {"operator", "OPERATOR"},
-                 {"class", "CLASS"},
+                 {"operator", "OPERATOR", true},
+                 {"class", "CLASS", false, 1},
                  {"families", "FAMILIES"},
                  {"implementations", "IMPLEMENTATIONS, BEST FIRST"}});
     for (const OperatorInfo* op : Registry::instance().operators()) {

@@ -82,7 +82,7 @@ void print_operator_map(const ScenarioSelection& selection, const CommonOptions&
     by_operator.add_row({op->level, std::string(op->name), std::string(op->class_name),
                          own != candidates.end() ? Cell(own->path) : Cell(), words(names)});
   }
-  if (common.csv) return print_out(rows.to_csv());
+  if (common.csv) return print_csv(rows.to_csv());
   if (common.json)
     return print_out(dump_json({{"models", by_model.to_json()}, {"operators", by_operator.to_json()}}) + "\n");
   print_out(fmt::format("{}\n{}", by_model.to_text(), by_operator.to_text()));

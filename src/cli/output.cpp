@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -28,20 +29,34 @@ int write_all(int file, std::string_view text) {
 
 }  // namespace
 
+namespace {
+
+std::atomic<bool> progress_is_shown = false;
+
+void erase_progress() {
+  if (progress_is_shown.exchange(false)) write_all(STDERR_FILENO, "\r\033[K");
+}
+
+}  // namespace
+
 void print_out(std::string_view text) {
+  erase_progress();
   int error = write_all(STDOUT_FILENO, text);
   if (error == EPIPE) throw OutputClosed{};
   if (error != 0)
-    throw Error("cannot write to standard output ({}); free its disk or send it elsewhere", strerror(error));
+    throw Error("cannot write to standard output ({}); {}", strerror(error),
+                error == EBADF ? "it is closed: send it to a file or a pipe" : "free its disk or send it elsewhere");
+}
+
+void print_csv(std::string_view text) {
+  print_out(isatty(STDOUT_FILENO) != 0 ? printable_lines(text, "\r") : std::string(text));
 }
 
 void print_text(std::string_view text) { print_out(printable_lines(text)); }
 
 Progress::Progress(const CommonOptions& common) : visible_(!common.quiet && isatty(STDERR_FILENO)) {}
 
-Progress::~Progress() {
-  if (shown_) write_all(STDERR_FILENO, "\r\033[K");
-}
+Progress::~Progress() { erase_progress(); }
 
 namespace {
 
@@ -57,7 +72,7 @@ std::string fitting(std::string_view text) {
 
 void Progress::show(std::string_view text) {
   if (!visible_) return;
-  shown_ = true;
+  progress_is_shown = true;
   write_all(STDERR_FILENO, fmt::format("\r\033[K{}", fitting(text)));
 }
 

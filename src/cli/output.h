@@ -16,11 +16,14 @@ struct OutputClosed {};
 // exit. Throws OutputClosed if the pipe is closed and Error if writing fails for another reason (a full disk).
 void print_out(std::string_view text);
 
-// The same for text from a user, a file or a candidate: control characters are escaped.
+// CSV, exactly for files and pipes; on a terminal control characters are escaped.
+void print_csv(std::string_view text);
+
+// As print_out, for text from a user, a file or a candidate: control characters are escaped.
 void print_text(std::string_view text);
 
-// One line on standard error that each show() replaces and the destructor erases. Silent unless standard error is a
-// terminal and --quiet was not given.
+// One line on standard error that each show() replaces, and that results and the destructor erase. Silent unless
+// standard error is a terminal and --quiet was not given.
 class Progress {
  public:
   explicit Progress(const CommonOptions& common);
@@ -32,7 +35,6 @@ class Progress {
 
  private:
   bool visible_;
-  bool shown_ = false;
 };
 
 std::string human_bytes(uint64_t size_bytes);  // "2.0 MiB"

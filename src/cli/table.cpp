@@ -54,7 +54,9 @@ std::string Table::to_text(const TextStyle& style) const {
     layout.push_back({.title = columns_[c].title,
                       .width = width,
                       .right = numbers && !words,
+                      .expendable = columns_[c].expendable,
                       .wrapped = words,
+                      .whole = columns_[c].whole,
                       .longest_word = longest_word});
   }
   TableLayout fitted = TableLayout::wrapping(std::move(layout), style);
@@ -64,6 +66,8 @@ std::string Table::to_text(const TextStyle& style) const {
     for (const Cell& cell : row) texts.push_back({cell.text});
     out += fitted.row(texts);
   }
+  if (const std::string left_out = fitted.left_out(); !left_out.empty())
+    out += fmt::format("(left out in {} columns: {}; --csv has them)\n", style.columns, left_out);
   return out;
 }
 
@@ -97,7 +101,8 @@ Json Table::to_json() const {
 
 void Table::print(const CommonOptions& common) const {
   if (common.json) return print_out(dump_json(to_json()) + "\n");
-  print_out(common.csv ? to_csv() : to_text());
+  if (common.csv) return print_csv(to_csv());
+  print_out(to_text());
 }
 
 }  // namespace fk

@@ -38,8 +38,10 @@ std::string csv_record(const std::vector<Json>& fields);
 class Table {
  public:
   struct Column {
-    std::string key;    // in JSON and CSV: snake_case with its unit, "time_ns"
-    std::string title;  // for people
+    std::string key;     // in JSON and CSV: snake_case with its unit, "time_ns"
+    std::string title;   // for people
+    bool whole = false;  // its words are never broken, so that they can be copied: ids, names
+    int expendable = 0;  // above 0: left out of a text that is too wide, the largest first
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -47,7 +49,8 @@ class Table {
   void add_row(std::vector<Cell> cells);  // one per column
   size_t rows() const { return rows_.size(); }
 
-  // Numbers to the right, words to the left, no trailing blanks. Words that do not fit the terminal go on below.
+  // Numbers to the right, words to the left, no trailing blanks. Words that do not fit the terminal go on below; if
+  // that is not enough, columns are left out and named in a last line.
   std::string to_text(const TextStyle& style = style_of(1)) const;
   std::string to_csv() const;  // RFC 4180: CRLF line ends, a header row of keys
   Json to_json() const;        // an array of one object per row

@@ -26,6 +26,20 @@ size_t total_width(const std::vector<TableLayout::Column>& columns) {
   return total - std::min(total, kGap);
 }
 
+// Makes the widest wrapped columns narrower until they fit, but not narrower than is readable.
+void narrow(std::vector<TableLayout::Column>& columns, size_t available, bool break_words) {
+  auto narrowest = [&](const TableLayout::Column& c) {
+    return std::max({kReadable, text_width(c.title), c.whole || !break_words ? c.longest_word : 0});
+  };
+  while (total_width(columns) > available) {
+    TableLayout::Column* widest = nullptr;
+    for (TableLayout::Column& c : columns)
+      if (c.wrapped && c.width > narrowest(c) && (widest == nullptr || c.width > widest->width)) widest = &c;
+    if (widest == nullptr) return;
+    --widest->width;
+  }
+}
+
 }  // namespace
 
 TableLayout::TableLayout(std::vector<Column> columns, const TextStyle& style)
@@ -35,19 +49,24 @@ TableLayout::TableLayout(std::vector<Column> columns, const TextStyle& style)
 }
 
 TableLayout TableLayout::wrapping(std::vector<Column> columns, const TextStyle& style) {
-  auto narrowest = [](const Column& c, bool whole_words) {
-    return std::max({kReadable, text_width(c.title), whole_words ? c.longest_word : 0});
+  TableLayout layout(std::move(columns), style);
+  if (style.columns == 0) return layout;
+  const std::vector<Column> all = layout.columns_;
+  auto fit = [&](bool break_words) {
+    std::vector<Column> shown;
+    for (size_t c = 0; c < all.size(); ++c)
+      if (layout.places_[c].shown) shown.push_back(all[c]);
+    narrow(shown, style.columns, false);
+    if (break_words) narrow(shown, style.columns, true);
+    for (size_t c = 0, next = 0; c < all.size(); ++c)
+      if (layout.places_[c].shown) layout.columns_[c] = shown[next++];
+    return total_width(shown) <= style.columns;
   };
-  for (bool whole_words : {true, false})
-    while (style.columns > 0 && total_width(columns) > style.columns) {
-      Column* widest = nullptr;
-      for (Column& c : columns)
-        if (c.wrapped && c.width > narrowest(c, whole_words) && (widest == nullptr || c.width > widest->width))
-          widest = &c;
-      if (widest == nullptr) break;
-      --widest->width;
-    }
-  return {std::move(columns), style};
+  while (!fit(false) && layout.drop_most_expendable()) {
+  }
+  if (!fit(false)) fit(true);
+  layout.arrange(0, 0);
+  return layout;
 }
 
 TableLayout TableLayout::stacking(std::vector<Column> columns, const TextStyle& style) {
@@ -60,14 +79,25 @@ TableLayout TableLayout::stacking(std::vector<Column> columns, const TextStyle& 
       if (layout.places_[c].shown) end = layout.places_[c].start + layout.columns_[c].width;
     return end;
   };
-  for (layout.arrange(1, kIndent); width() > style.columns; layout.arrange(1, kIndent)) {
-    size_t least = 0;
-    for (size_t c = 1; c < layout.columns_.size(); ++c)
-      if (layout.places_[c].shown && layout.columns_[c].expendable > layout.columns_[least].expendable) least = c;
-    if (least == 0) break;
-    layout.places_[least].shown = false;
-  }
+  for (layout.arrange(1, kIndent); width() > style.columns; layout.arrange(1, kIndent))
+    if (!layout.drop_most_expendable()) break;
   return layout;
+}
+
+bool TableLayout::drop_most_expendable() {
+  int most = 0;
+  size_t dropped = 0;
+  for (size_t c = 0; c < columns_.size(); ++c)
+    if (places_[c].shown && columns_[c].expendable > most) most = columns_[c].expendable, dropped = c;
+  if (most > 0) places_[dropped].shown = false;
+  return most > 0;
+}
+
+std::string TableLayout::left_out() const {
+  std::string titles;
+  for (size_t c = 0; c < columns_.size(); ++c)
+    if (!places_[c].shown) titles += (titles.empty() ? "" : ", ") + columns_[c].title;
+  return titles;
 }
 
 void TableLayout::arrange(size_t first, size_t indent) {

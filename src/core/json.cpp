@@ -118,7 +118,12 @@ std::string dump_json(const Json& value, int indent) {
   require_finite(value);
   // A path may be any bytes. Those that are not UTF-8 become U+FFFD, so that a strange name does not lose the results
   // of a long run.
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  std::string text = value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  // U+0080 to U+009F control terminals, and stand only in strings here.
+  for (size_t at = 0; (at = text.find('\xc2', at)) != std::string::npos; ++at)
+    if (auto next = static_cast<unsigned char>(text[at + 1]); next < 0xa0)
+      text.replace(at, 2, fmt::format("\\u{:04x}", next));
+  return text;
 }
 
 }  // namespace fk

@@ -14,7 +14,7 @@ Json parse_json(std::string_view text, std::string_view what);
 Json parse_json_file(const std::string& path);
 
 // Throws Error if a number is not finite (JSON cannot express it, and `null` would be wrong). Bytes that are not UTF-8
-// become U+FFFD.
+// become U+FFFD, controls of a terminal are escaped.
 std::string dump_json(const Json& value, int indent = 2);
 
 }  // namespace fk

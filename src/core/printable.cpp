@@ -35,6 +35,8 @@ std::string escaped(std::string_view text, std::string_view kept) {
 }  // namespace
 
 std::string printable(std::string_view text) { return escaped(text, ""); }
-std::string printable_lines(std::string_view text) { return escaped(text, "\n\t"); }
+std::string printable_lines(std::string_view text, std::string_view kept) {
+  return escaped(text, "\n\t" + std::string(kept));
+}
 
 }  // namespace fk

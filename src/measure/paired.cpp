@@ -179,7 +179,8 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
   result.control_error = control_ratios.empty() ? 0 : std::abs(median(joined(control_ratios)));
   result.delta = std::max(std::log1p(options.least_delta), 2 * result.control_error);
   if (ratios.empty()) {
-    result.invalid = fmt::format("None of the {} pairs is valid, so there is nothing to compare.", result.pairs);
+    result.invalid = fmt::format("None of the {} pairs is valid{}, so there is nothing to compare.", result.pairs,
+                                 result.dropped_pairs() > 0 ? fmt::format(" ({})", dropped_text(result)) : "");
     return result;
   }
   result.baseline = summarize(baseline);

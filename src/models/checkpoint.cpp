@@ -56,10 +56,8 @@ Checkpoint Checkpoint::open(const std::string& directory) {
   }
   if (!fs::exists(index, ignored)) {
     throw Error(
-        "{} holds neither model.safetensors nor model.safetensors.index.json{}; put the weights there as safetensors, "
-        "or "
-        "use --load-format dummy.",
-        in_quotes(directory), other_weights_in(directory));
+        "{} holds neither model.safetensors nor model.safetensors.index.json{}; {}, or use --load-format dummy.",
+        in_quotes(directory), other_weights_in(directory), advice_on_weights_in(directory));
   }
   WeightMap weight_map = read_index(index);
   std::map<std::string, size_t> claimed;  // shard -> tensors the index places there

@@ -136,6 +136,7 @@ double read_rope_by_kind_of_layer(const FamilyFields& fields, double default_the
       throw Error(
           "{}: {} has rope_parameters for each kind of layer; move them into full_attention and sliding_attention.",
           fields.what(), fields.architecture);
+    rope->refuse_other_keys({"full_attention", "sliding_attention"});
     rope->object("full_attention");  // throws if it is not an object
     if (const Json* given = rope->find("full_attention")) full = *given;
     if (auto sliding = rope->object("sliding_attention")) {

@@ -1,5 +1,8 @@
 #include "models/json_fields.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -38,6 +41,12 @@ bool JsonFields::is_null(std::string_view key) const {
 void JsonFields::refuse(std::string_view key, const std::string& wanted, const Json& found) const {
   std::string text = found.is_structured() ? (found.is_array() ? "a list" : "an object") : in_quotes(found.dump());
   throw Error("{}: {} must be {}, and is {}.", what_, key, wanted, text);
+}
+
+void JsonFields::refuse_other_keys(std::initializer_list<std::string_view> known) const {
+  for (const auto& [key, value] : object_->items())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw Error("{} has {}, which is not supported there; {} are.", what_, in_quotes(key), fmt::join(known, ", "));
 }
 
 std::optional<int64_t> JsonFields::integer(std::string_view key, int64_t least, int64_t most) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +24,8 @@ class JsonFields {
   bool has_key(std::string_view key) const;  // null or not
   bool is_null(std::string_view key) const;  // present, as null
   bool empty() const;
+  // Throws where it has a key that is none of these.
+  void refuse_other_keys(std::initializer_list<std::string_view> known) const;
   // From now on every key that is asked for enters `asked`, which must outlive this and its copies.
   void record_keys(std::set<std::string, std::less<>>& asked) { asked_ = &asked; }
 

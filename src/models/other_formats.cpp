@@ -37,6 +37,21 @@ constexpr Format kFormats[] = {
     {".safetensors", "safetensors under another name than model.safetensors"},
 };
 
+// Names of the files in a directory that hold weights, in order.
+std::vector<std::string> weight_files_in(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (fs::directory_iterator at(directory, ignored), end; at != end; at.increment(ignored)) {
+    std::string name = at->path().filename();
+    // Not weights, although the extension is the same.
+    bool other = name == "training_args.bin" || name == "optimizer.bin" || name == "scheduler.pt";
+    if (!other && !weight_format_of(name).empty()) files.push_back(name);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace
 
 std::string weight_format_of(const std::string& file_name) {
@@ -48,19 +63,18 @@ std::string weight_format_of(const std::string& file_name) {
 }
 
 std::string other_weights_in(const std::string& directory) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> files;
-  std::error_code ignored;
-  for (fs::directory_iterator at(directory, ignored), end; at != end; at.increment(ignored)) {
-    std::string name = at->path().filename();
-    // Not weights, although the extension is the same.
-    bool other = name == "training_args.bin" || name == "optimizer.bin" || name == "scheduler.pt";
-    if (!other && !weight_format_of(name).empty()) files.push_back(name);
-  }
+  const std::vector<std::string> files = weight_files_in(directory);
   if (files.empty()) return "";
-  std::sort(files.begin(), files.end());
   return fmt::format(" (it holds {}, which is {}{})", in_quotes(files[0]), weight_format_of(files[0]),
                      files.size() > 1 ? fmt::format("; and {} more", files.size() - 1) : "");
+}
+
+std::string advice_on_weights_in(const std::string& directory) {
+  for (const std::string& file : weight_files_in(directory))
+    if (file.ends_with(".gguf"))
+      return fmt::format("name a GGUF file to read it, as --model {}",
+                         in_quotes((std::filesystem::path(directory) / file).string()));
+  return "put the weights there as safetensors";
 }
 
 }  // namespace fk

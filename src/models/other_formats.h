@@ -12,4 +12,7 @@ std::string weight_format_of(const std::string& file_name);
 // which is GGUF)". Empty where nothing is recognised.
 std::string other_weights_in(const std::string& directory);
 
+// What to do about it, as a part of that sentence: a GGUF file is read where it is named.
+std::string advice_on_weights_in(const std::string& directory);
+
 }  // namespace fk

@@ -119,7 +119,7 @@ ModelSource resolve_model(std::string_view model) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     if (is_there(path / "config.json")) return from_directory(model, path);
-    throw Error("The directory {} holds no config.json{}; give the directory of a Hugging Face model.",
+    throw Error("The directory {} holds no config.json{}; give the directory of a Hugging Face model, or a GGUF file.",
                 in_quotes(model), other_weights_in(std::string(model)));
   }
   if (model.ends_with(".gguf") && is_there(path)) return from_gguf(model);

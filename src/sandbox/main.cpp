@@ -60,7 +60,7 @@ int main() {
     fputs("fastkernels-runner is started by fastkernels, which talks to it over a socket.\n", stderr);
     return 2;
   }
-  std::vector<fk::Protection> around = fk::enter_namespaces(open.body.at("private_tmp").get<std::string>(),
+  std::vector<fk::Protection> around = fk::enter_namespaces(fk::path_from_json(open.body.at("private_tmp")),
                                                             static_cast<fk::Walls>(open.body.at("walls").get<int>()));
   fk::Json list = fk::Json::array();
   for (const fk::Protection& p : around) list.push_back({p.name, p.on, p.why});

@@ -93,6 +93,13 @@ Received receive_message(int socket, int64_t deadline_ns, Message& message) {
   return Received::kMessage;
 }
 
+Json path_to_json(const std::string& path) { return std::vector<uint8_t>(path.begin(), path.end()); }
+
+std::string path_from_json(const Json& json) {
+  const auto bytes = json.get<std::vector<uint8_t>>();
+  return {bytes.begin(), bytes.end()};
+}
+
 Json fields_to_json(const Fields& fields) {
   Json object = Json::object();
   for (const Field& f : fields)

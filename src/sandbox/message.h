@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/json.h"
@@ -28,6 +29,9 @@ enum class Received : uint8_t { kMessage, kClosed, kTimedOut, kMalformed };
 // Waits until the deadline (ns of now_ns(); negative: no deadline).
 Received receive_message(int socket, int64_t deadline_ns, Message& message);
 
+// A path may be any bytes, and JSON holds text: bytes that are not UTF-8 would arrive as others.
+Json path_to_json(const std::string& path);
+std::string path_from_json(const Json& json);
 Json fields_to_json(const Fields& fields);
 Fields fields_from_json(const Json& json);
 Json places_to_json(const std::vector<TensorPlace>& places);

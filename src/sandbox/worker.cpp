@@ -90,7 +90,7 @@ class Worker {
   // Everything before this is our code; from here on the candidate's code runs too.
   void load(const Json& open) {
     if (op_ == nullptr) return;
-    auto library = open.at("library").get<std::string>();
+    const std::string library = path_from_json(open.at("library"));
     if (!library.empty()) candidate_ = load_candidate(library, *op_);
     if (open.at("empty").get<bool>()) candidate_ = empty_kernel(*op_);
     BuildOptions options{.device = device_};
@@ -384,8 +384,8 @@ int serve_requests(int channel, const Json& open, Json hello) {
   if (open.value("prints", false)) setvbuf(stdout, nullptr, _IONBF, 0);
   SandboxLimits limits;
   limits.private_memory_bytes = open.at("memory_bytes").get<size_t>();
-  limits.private_tmp = open.at("private_tmp").get<std::string>();
-  if (auto library = open.at("library").get<std::string>(); !library.empty()) limits.readable.push_back(library);
+  limits.private_tmp = path_from_json(open.at("private_tmp"));
+  if (std::string library = path_from_json(open.at("library")); !library.empty()) limits.readable.push_back(library);
   // A driver opens many files when it starts, so it starts before the sandbox. It is not traced yet.
   if (Device device = device_in(open); device != kCpu) {
     limits.drives_gpu = true;

@@ -2,10 +2,8 @@
 
 #include <sys/stat.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "core/error.h"
+#include "core/input_file.h"
 #include "core/loose_json.h"
 #include "track/environment.h"
 #include "track/events.h"
@@ -16,13 +14,10 @@
 namespace fk {
 namespace {
 
+constexpr size_t kLargestExport = size_t{16} << 30;
+
 std::string file_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in.is_open() || !in)
-    throw Error("{} cannot be read; give the path of a journal, a result file or an export.", path);
-  return text.str();
+  return read_file(path, path, "; give the path of a journal, a result file or an export", kLargestExport);
 }
 
 // Old result files have no run id: the id is a hash of the content, so that the same file is the same run.
@@ -78,8 +73,7 @@ std::vector<Json> events_of_result_file(const Json& document, const std::string&
 
 std::vector<Json> events_of_file(const std::string& path, ImportResult& result) {
   std::string text = file_text(path);
-  if (Json whole = parse_loosely(text);
-      whole.is_object() && !whole.contains("event") && whole.contains("schema"))
+  if (Json whole = parse_loosely(text); whole.is_object() && !whole.contains("event") && whole.contains("schema"))
     return events_of_result_file(whole, text, path);
   return Journal(path).lines(&result.damaged);
 }

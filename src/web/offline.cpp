@@ -29,8 +29,9 @@ class Carried {
       bool source = a["path"].get_ref<const std::string&>().starts_with("kernels/");
       if ((source || all_files) && a["size_bytes"].get<int64_t>() <= kMostArtifact) put_source(a["sha256"]);
     }
-    if (samples)
-      for (const Json& r : (*run)["results"])
+    // What did not pass has a picture of its wrong elements, however old it is.
+    for (const Json& r : (*run)["results"])
+      if (samples || r["verdict"] != "PASSED")
         if (auto found = samples_json(store_, id, r["op"], r["scenario"]))
           put("/api/samples/" + url_part(id) + "/" + url_part(r["op"].get<std::string>()) + "/" +
                   url_part(r["scenario"].get<std::string>()),

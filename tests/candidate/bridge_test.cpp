@@ -94,7 +94,9 @@ TEST_F(Bridge, SlowErrorsKeepTheirWords) {
   EXPECT_EQ(said("ctx.parallel_for(100, 1, [&](int64_t, int64_t) { throw fk::Error(\"in a loop\"); });"),
             "The candidate for rms_norm failed: in a loop");
   EXPECT_EQ(said("x.ptr<fk::bf16>();"),
-            "The candidate for rms_norm failed: a view of dtype 1 was read as another type");
+            "The candidate for rms_norm failed: a view of f32 was read as another type; to see its bits, cast data()");
+  EXPECT_EQ(said("fk::with_float(fk::DType::kI32, [](auto) {});"),
+            "The candidate for rms_norm failed: it computes in bf16, f16 and f32 only, not in i32");
   EXPECT_EQ(said("weight(\"weight\");"), "The candidate for rms_norm failed: there is no weight 'weight'");
   EXPECT_EQ(said("ctx.parallel_for(9, 1, [&](int64_t, int64_t) { ctx.scratch<float>(8); });"),
             "The candidate for rms_norm failed: there is no scratch memory: inside parallel_for, or out of memory");

@@ -121,6 +121,14 @@ TEST_F(CandidateVerbs, WhatIsWrongIsSaidInASentence) {
   expect_failure(generate(), "move it to L1");
 }
 
+// A stub is such a candidate: it computes in what with_float() knows.
+TEST_F(CandidateVerbs, SlowRunInF16) {
+  write("L1/silu_and_mul.cpp", silu_candidate("out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up);"));
+  Outcome o = generate({"--dtype", "f16"});
+  EXPECT_EQ(o.exit_code, 0) << o.err;
+  EXPECT_EQ(parse_json(o.out, "output")["candidates"][0]["operator"], "silu_and_mul");
+}
+
 // The verdict of `kernels` is used when a model runs with the candidate later.
 TEST_F(CandidateVerbs, SlowModelsAskWhetherTheyWereJudged) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);

@@ -233,7 +233,7 @@ TEST_F(HistoryVerb, BadInputIsOneSentence) {
   expect({"--limit", "x"}, 2, "--limit");
   expect({"--op", "rms_nrom"}, 1, "did you mean rms_norm?\n");  // and no advice to run `kernels` for it
   expect({"show", "2027"}, 1, "several runs");
-  expect({"show", "nothing"}, 1, "No run is called 'nothing'");
+  expect({"show", "nothing"}, 1, "has the id or the name 'nothing'");
   expect({"show", "cccc", "--artifact", "none"}, 1, "no artifact none");
   expect({"diff", "aaaa"}, 2, "runs");
   expect({"import", folder_ / "none.json"}, 1, "cannot be read");

@@ -125,6 +125,10 @@ TEST(HostileInputs, OtherFormatsAreNamed) {
   folder.write("pytorch_model.bin", "x");
   expect_refusal({"generate", "--model", folder.path(), "--prompt-token-ids", "1"}, 1, "PyTorch's pickle format");
   expect_refusal({"generate", "--model", folder.write("m.gguf", "GGUF"), "--prompt", "x"}, 1, "GGUF");
+  TempDirectory beside;
+  beside.write("config.json", kTinyConfig);
+  beside.write("model.Q4.gguf", "GGUF");
+  expect_refusal({"generate", "--model", beside.path(), "--prompt-token-ids", "1"}, 1, "--model '" + beside.path());
   TempDirectory bare;
   bare.write("model.Q4_K_M.gguf", "GGUF");
   expect_refusal({"generate", "--model", bare.path(), "--prompt", "x"}, 1, "GGUF");
@@ -138,6 +142,34 @@ TEST(HostileInputs, EmptyPromptsAndCachesTooLargeAreExplained) {
     expect_refusal({"ttft", "--model", folder.path(), "--load-format", "dummy", "--no-history", "--prompt-tokens",
                     prompt, "--decode-tokens", "16777216", "--batch-size", "65536"},
                    1, "memory free");
+}
+
+TEST(HostileInputs, InputsWithoutAnEndAreRefused) {
+  expect_refusal(dummy("tiny-llama", {"--prompt-file", "/dev/zero"}), 1, "more than 64 MiB");
+  TempDirectory folder;
+  expect_refusal({"history", "import", "/dev/zero", "--db", folder.path() + "/h.db"}, 1, "it is a device");
+}
+
+// The table of a terminal, and what is read by a program.
+TEST(HostileInputs, CsvOnATerminalIsEscaped) {
+  TempDirectory folder;
+  const Arguments list = {
+      "kernels", "--list", "--target", "rms_norm", "--csv", "--scenarios", folder.write("s.yaml", kScenario)};
+  Outcome shown = run_program_on_terminal(list, 200, true);
+  EXPECT_NE(shown.err.find("a\\x1bb"), std::string::npos) << shown.err;
+  EXPECT_NE(run_program(list).out.find("a\x1b"
+                                       "b"),
+            std::string::npos);
+}
+
+TEST(HostileInputs, ProgressIsErasedBeforeResults) {
+  Outcome o = run_program_on_terminal({"ttft", "--model", "tiny-llama", "--load-format", "dummy", "--prompt-tokens",
+                                       "8", "--decode-tokens", "4", "--iters", "1", "--no-floors", "--no-history"},
+                                      80, true);
+  EXPECT_EQ(o.exit_code, 0) << o.err;
+  const size_t first = o.err.find("tiny-llama, LlamaForCausalLM");
+  ASSERT_NE(first, std::string::npos) << o.err;
+  EXPECT_EQ(o.err.substr(first - 3, 3), "\033[K") << o.err;
 }
 
 // As `--temperature "$UNSET"` of a script gives it.

@@ -55,6 +55,21 @@ TEST_F(Loop, SlowACheckSaysRightOrWrongAndTimesNothing) {
   EXPECT_EQ(run_program(arguments({"--check", "--repro", "5:1"})).exit_code, 2);
 }
 
+TEST_F(Loop, SlowTheHomeMayBeAnyBytes) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  setenv("FASTKERNELS_HOME", (folder_ / "home\xff").c_str(), 1);
+  write_silu(kRight);
+  Outcome o = run_program({"kernels", "--check", "--model", "tiny-llama", "--filter", "=tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 0) << o.err;
+  EXPECT_NE(o.out.find("PASSED"), std::string::npos) << o.out;
+}
+
+TEST_F(Loop, ACheckTakesNoNameForARun) {
+  Outcome o = run_program({"kernels", "--check", "--target", "softmax", "--name", "first"});
+  EXPECT_EQ(o.exit_code, 2);
+  EXPECT_NE(o.err.find("--check stores no run"), std::string::npos) << o.err;
+}
+
 TEST_F(Loop, SlowFailFastStopsAtTheFirstFailure) {
   write_silu("out.row<T>(t)[i] = T(gate)");  // no semicolon
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode", "--fail-fast"});
@@ -64,6 +79,7 @@ TEST_F(Loop, SlowFailFastStopsAtTheFirstFailure) {
   EXPECT_EQ(r["not_run"].size(), 5u) << r["not_run"];
   EXPECT_EQ(r["not_run"][0]["operator"], "silu_and_mul");
   EXPECT_NE(o.out.find("0/6 passed, 5 not run"), std::string::npos) << o.out;
+  EXPECT_NE(o.err.find("--fail-fast ended the run there"), std::string::npos) << o.err;
   auto records = parse_csv(kernels({"--filter", "tiny-llama/tp1/decode", "--fail-fast", "--csv"}).out);
   ASSERT_EQ(records.size(), 7u);
   EXPECT_EQ(records[1][2], "BUILD_ERROR");

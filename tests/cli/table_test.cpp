@@ -90,6 +90,21 @@ TEST(Table, WordsThatDoNotFitGoOnBelow) {
     EXPECT_NE(table.to_text(TextStyle{.columns = columns}).find("12"), std::string::npos);
 }
 
+TEST(Table, WhatIsCopiedStaysWholeAndExpendableColumnsAreLeftOut) {
+  Table table({{"time", "TIME", false, 2}, {"name", "NAME"}, {"status", "STATUS", false, 1}, {"id", "ID", true}});
+  table.add_row({"2026-11-16 08:26:29", "kernels of softmax", "finished", "20261116-082629-989748-32bde0ff"});
+  EXPECT_EQ(table.to_text(TextStyle{.columns = 80}).find("left out"), std::string::npos);
+  EXPECT_EQ(table.to_text(TextStyle{.columns = 56}),
+            "NAME           STATUS    ID\n"
+            "-------------  --------  -------------------------------\n"
+            "kernels of     finished  20261116-082629-989748-32bde0ff\n"
+            "softmax\n"
+            "(left out in 56 columns: TIME; --csv has them)\n");
+  std::string narrow = table.to_text(TextStyle{.columns = 46});
+  EXPECT_NE(narrow.find("20261116-082629-989748-32bde0ff"), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("(left out in 46 columns: TIME, STATUS; --csv has them)"), std::string::npos) << narrow;
+}
+
 TEST(Table, ANameCannotMoveTheCursor) {
   Table table(std::vector<Table::Column>{{"name", "NAME"}});
   table.add_row({"red\033[31m\nline"});

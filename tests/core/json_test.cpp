@@ -182,6 +182,14 @@ TEST(DumpJson, BytesThatAreNotUtf8BecomeReplacements) {
   EXPECT_EQ(parse_json(dump_json(Json{{"\xfe", 1}}), "the text").size(), 1u);
 }
 
+// On a terminal U+009B begins a sequence as ESC [ does.
+TEST(DumpJson, ControlsOfATerminalAreEscaped) {
+  EXPECT_EQ(dump_json(Json("a\x1b\xc2\x9b"
+                           "b\xc2\xa0\xc3\x9b"),
+                      -1),
+            "\"a\\u001b\\u009bb\xc2\xa0\xc3\x9b\"");
+}
+
 TEST(DumpJson, IndentationAndOrderAreStable) {
   Json value = {{"b", 1}, {"a", {true, nullptr}}};
   EXPECT_EQ(dump_json(value, -1), R"({"b":1,"a":[true,null]})");

@@ -21,7 +21,10 @@ TEST(Printable, EscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf") << "overlong";
 }
 
-TEST(Printable, LinesStayLines) { EXPECT_EQ(printable_lines("a\n\tb\r\x1b"), "a\n\tb\\x0d\\x1b"); }
+TEST(Printable, LinesStayLines) {
+  EXPECT_EQ(printable_lines("a\n\tb\r\x1b"), "a\n\tb\\x0d\\x1b");
+  EXPECT_EQ(printable_lines("a\r\n\x1b", "\r"), "a\r\n\\x1b");
+}
 
 }  // namespace
 }  // namespace fk

@@ -38,12 +38,12 @@ class ServeClient(unittest.IsolatedAsyncioTestCase):
         out, err = await process.communicate()
         return process.returncode, out.decode(), err.decode()
 
-    async def loads(self, model, *words, prompts=8):
+    async def loads(self, model, *words, prompts=8, expected=0):
         if "--random-output-len" not in words:
             words += ("--random-output-len", "4")
         code, out, err = await self.run_program("e2e", "serve", "--model", model, "--num-prompts", str(prompts),
                                                 "--random-input-len", "5", "--json", *words)
-        self.assertEqual(code, 0, err)
+        self.assertEqual(code, expected, err)
         return json.loads(out)["loads"]
 
     async def test_counts_what_the_server_says(self):
@@ -93,7 +93,7 @@ class ServeClient(unittest.IsolatedAsyncioTestCase):
         for model, words in [("busy", "429: too many requests"), ("cut", "closed the connection"),
                              ("error-event", "the engine stopped")]:
             self.stub.bodies.clear()
-            load, = await self.loads(model, "--max-concurrency", "1")
+            load, = await self.loads(model, "--max-concurrency", "1", expected=1)
             self.assertEqual((load["completed"], load["failed"]), (4, 4), model)
             self.assertEqual(len(load["failures"]), 1)
             self.assertIn(words, load["failures"][0]["sentence"])

@@ -181,7 +181,7 @@ TEST(Paired, DroppedPairsDoNotCountAndTooManyMakeTheRunInvalid) {
   for (auto& launch : samples)
     for (TimePair& pair : launch) pair.dropped = Dropped::kContextSwitch;
   EXPECT_EQ(compare_paired(samples, control).invalid,
-            "None of the 100 pairs is valid, so there is nothing to compare.");
+            "None of the 100 pairs is valid (100 context switch), so there is nothing to compare.");
 }
 
 TEST(Paired, ControlSetsDeltaAndRefusesToRankOnANoisyMachine) {

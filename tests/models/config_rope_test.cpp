@@ -98,6 +98,13 @@ TEST(ConfigRope, RefusalsSayWhatIsKnown) {
   Json flat = parse_json(kGemma3Config, "the test's config");
   flat["rope_parameters"] = {{"rope_theta", 1e6}};
   expect_sentence(error_of([&] { config_from_json(flat, "config.json"); }), {"full_attention and sliding_attention"});
+  for (const Json& stray : {Json{{"rope_theta", 7}}, Json{{"chunked_attention", {{"rope_theta", 3}}}}}) {
+    Json mixed = parse_json(kGemma3Config, "the test's config");
+    mixed["rope_parameters"] = {{"full_attention", {{"rope_theta", 1e6}}}};
+    mixed["rope_parameters"].update(stray);
+    expect_sentence(error_of([&] { config_from_json(mixed, "config.json"); }),
+                    {stray.begin().key().c_str(), "not supported there"});
+  }
   Json other = parse_json(kQwen3Config, "the test's config");
   other["model_type"] = "llama";
   expect_sentence(error_of([&] { config_from_json(other, "config.json"); }),

@@ -406,6 +406,18 @@ TEST_F(StoreTest, ArtifactsAreKeptOnceAndGoWithTheirLastRun) {
   EXPECT_THAT(error_of([&] { store_->remove_run("y"); }), HasSubstr("no run y"));
 }
 
+TEST_F(StoreTest, ANameStandsForItsNewestRun) {
+  for (int64_t age : {9, 3, 6}) {
+    RunRecord run = sample_run(fmt::format("20270115-080000-00000{}-aaaaaaaa", age), age);
+    run.name = "first try";
+    store_->begin_run(run);
+  }
+  const std::string named = store_->resolve_run("first try");
+  for (const char* id : {"20270115-080000-000009-aaaaaaaa", "20270115-080000-000003-aaaaaaaa"})
+    EXPECT_LE(store_->run(id)->started_us, store_->run(named)->started_us);
+  EXPECT_THAT(error_of([&] { store_->resolve_run("first"); }), HasSubstr("has the id or the name"));
+}
+
 TEST_F(StoreTest, AbbreviatedIdsMustFitOneRun) {
   EXPECT_THAT(error_of([&] { store_->resolve_run("last"); }), HasSubstr("is empty"));
   store_->begin_run(sample_run("20270115-080000-000001-aaaaaaaa", 5));
@@ -414,8 +426,8 @@ TEST_F(StoreTest, AbbreviatedIdsMustFitOneRun) {
   EXPECT_EQ(store_->resolve_run("aaa"), "20270115-080000-000001-aaaaaaaa");
   EXPECT_EQ(store_->resolve_run("last"), "20270115-080000-000001-aaaaaaaa");
   EXPECT_THAT(error_of([&] { store_->resolve_run("2027"); }), HasSubstr("several runs"));
-  EXPECT_THAT(error_of([&] { store_->resolve_run("zzz"); }), HasSubstr("No run is called 'zzz'"));
-  EXPECT_THAT(error_of([&] { store_->resolve_run(""); }), HasSubstr("No run is called"));
+  EXPECT_THAT(error_of([&] { store_->resolve_run("zzz"); }), HasSubstr("has the id or the name 'zzz'"));
+  EXPECT_THAT(error_of([&] { store_->resolve_run(""); }), HasSubstr("has the id or the name ''"));
 }
 
 TEST_F(StoreTest, EveryChangeMovesTheStamp) {

@@ -209,7 +209,7 @@ TEST_F(Api, FilesCarryWhatTheirPagesAskFor) {
     EXPECT_TRUE(data.contains("/api/run/" + r["good_run"].get<std::string>()));
   int samples = 0;
   for (const auto& [path, value] : data.items()) samples += path.starts_with("/api/samples/");
-  EXPECT_EQ(samples, 60);  // of the one kernel run among the newest two
+  EXPECT_GE(samples, 60);  // of the one kernel run among the newest two, and of what did not pass elsewhere
 }
 
 TEST_F(Api, ReportsAreOfOneRun) {

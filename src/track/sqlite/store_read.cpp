@@ -119,7 +119,12 @@ std::string SqliteStore::resolve_run(std::string_view abbreviation) {
         "SELECT run_id FROM runs WHERE substr(run_id, -?) = ? AND NOT (run_id >= ? AND run_id < ?) LIMIT 4",
         static_cast<int64_t>(head.size()), head, head, head + "\xff"));
   }
-  if (found.empty()) throw Error("No run is called '{}' in {}; `fastkernels history` lists them.", abbreviation, path_);
+  if (found.empty()) {  // a name that --name gave, of the newest such run
+    Statement named =
+        database_.query("SELECT run_id FROM runs WHERE name = ? ORDER BY started_us DESC, run DESC LIMIT 1", head);
+    if (named.step()) return named.text();
+    throw Error("No run in {} has the id or the name '{}'; `fastkernels history` lists them.", path_, abbreviation);
+  }
   if (found.size() > 1)
     throw Error("'{}' fits several runs ({} and {}{}); give more of the id.", abbreviation, found[0], found[1],
                 found.size() > 2 ? " and more" : "");
