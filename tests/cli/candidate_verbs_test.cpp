@@ -36,9 +36,9 @@ class CandidateVerbs : public testing::Test {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  static Outcome generate(const Arguments& more = {}) {
+  static Outcome generate(const Arguments& more = {}, const std::string& dtype = "f32") {
     Arguments arguments = {"generate", "--model",  "tiny-llama",   "--load-format", "dummy", "--dtype",
-                           "f32",      "--prompt", "Hello there!", "--max-tokens",  "6",     "--json"};
+                           dtype,      "--prompt", "Hello there!", "--max-tokens",  "6",     "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_program(arguments);
   }
@@ -124,7 +124,7 @@ TEST_F(CandidateVerbs, WhatIsWrongIsSaidInASentence) {
 // A stub is such a candidate: it computes in what with_float() knows.
 TEST_F(CandidateVerbs, SlowRunInF16) {
   write("L1/silu_and_mul.cpp", silu_candidate("out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up);"));
-  Outcome o = generate({"--dtype", "f16"});
+  Outcome o = generate({}, "f16");
   EXPECT_EQ(o.exit_code, 0) << o.err;
   EXPECT_EQ(parse_json(o.out, "output")["candidates"][0]["operator"], "silu_and_mul");
 }

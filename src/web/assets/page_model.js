@@ -17,7 +17,7 @@ export const metrics = [
 
 // Only equal work is comparable.
 const groupOf = (r) => [r.config !== r.model ? r.config : "", r.device, r.dtype,
-                        `${r.prompt_tokens} + ${r.decode_tokens} tokens`, r.threads ? `${r.threads} threads` : ""]
+                        `${r.prompt_tokens} + ${r.decode_tokens} tokens`, r.threads ? `${r.threads} thread${r.threads === 1 ? "" : "s"}` : ""]
                            .filter(Boolean)
                            .join(", ");
 
