@@ -229,7 +229,7 @@ void CallTruth::compare_typical(const Item& item, const Tensor& got, Comparison&
 }
 
 Comparison CallTruth::compare_elements(const Item& item, const Tensor& got) const {
-  const Comparison strict = compare(got, item.spec.dtype, item.reference, item.bounds, item.before);
+  Comparison strict = compare(got, item.spec.dtype, item.reference, item.bounds, item.before);
   auto is_error = [](const Comparison& c) {
     using Fault = Comparison::Fault;
     return c.fault == Fault::kElement || c.fault == Fault::kLargest || c.fault == Fault::kMeanSquare;
